@@ -1,0 +1,1 @@
+"""Who is asking, and for which packet."""

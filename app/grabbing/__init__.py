@@ -1,0 +1,1 @@
+"""The hot path between the route and the script."""

@@ -1,0 +1,61 @@
+"""The board of a packet: top, a user's rank, around a user."""
+
+from typing import Any
+
+from sanic import Blueprint, HTTPResponse, Request
+from sanic.response import json
+
+from app.http.fields import query_integer, user_in_path
+from app.http.problems import Problem
+from app.packets.reading import PacketReader
+from app.services import Services
+from app.store.models import Packet
+from lua.ids import PacketId, UserId
+from ranking.packet_board import MAX_ROWS
+from ranking.rank import Rank
+
+_DEFAULT_ROWS = 10
+
+
+def board_routes(services: Services) -> Blueprint:
+    blueprint = Blueprint("boards")
+    reader = PacketReader(services.database, services.live)
+    board = services.board
+
+    async def admitted(request: Request, public_id: str) -> tuple[Packet, UserId]:
+        """The packet, and whose rank is asked for: the caller's, or that of `?user_id=`."""
+        caller = services.authenticator.caller(request.headers.get("authorization"))
+        packet = await reader.packet(services.packet_ids.read(public_id))
+        if packet is None:
+            raise Problem("packet_unknown")
+        named = request.args.get("user_id")
+        return packet, caller.user_id if named is None else user_in_path(named)
+
+    @blueprint.get("/v1/packets/<public_id:str>/board")
+    async def top(request: Request, public_id: str) -> HTTPResponse:
+        packet, _ = await admitted(request, public_id)
+        limit = query_integer(request, "limit", 1, MAX_ROWS, _DEFAULT_ROWS)
+        return json({"ranks": _json(await board.top(PacketId(packet.id), packet.shares, limit))})
+
+    @blueprint.get("/v1/packets/<public_id:str>/board/rank")
+    async def rank(request: Request, public_id: str) -> HTTPResponse:
+        packet, user_id = await admitted(request, public_id)
+        found = await board.rank(PacketId(packet.id), packet.shares, user_id)
+        if found is None:
+            raise Problem("no_claim")
+        return json(found._asdict())
+
+    @blueprint.get("/v1/packets/<public_id:str>/board/around")
+    async def around(request: Request, public_id: str) -> HTTPResponse:
+        packet, user_id = await admitted(request, public_id)
+        limit = query_integer(request, "limit", 1, MAX_ROWS, _DEFAULT_ROWS)
+        ranks = await board.around(PacketId(packet.id), packet.shares, user_id, limit)
+        if ranks is None:
+            raise Problem("no_claim")
+        return json({"ranks": _json(ranks)})
+
+    return blueprint
+
+
+def _json(ranks: list[Rank]) -> list[dict[str, Any]]:
+    return [rank._asdict() for rank in ranks]

@@ -1,0 +1,191 @@
+"""Packets: create, read with claims, my claim, proof, ticket."""
+
+from hashlib import sha256
+from typing import Any, Final
+
+from sanic import Blueprint, HTTPResponse, Request
+from sanic.response import json
+
+from app.http.fields import (
+    choice,
+    idempotency_key,
+    integer,
+    json_object,
+    optional_integer,
+    query_integer,
+    text,
+)
+from app.http.problems import Problem
+from app.packets.funding import DEFAULT_LIFE_MS, LONGEST_LIFE_MS, MAX_GREETING, PacketOrder
+from app.packets.opening import terms_of
+from app.packets.reading import PacketReader, PacketView
+from app.services import Services
+from app.store.models import Claim, Packet
+from app.store.times import now_ms, to_ms
+from lua.ids import PacketId
+from lua.scripts import Grab
+from splitter.money import MAX_SHARES, MAX_TOTAL_FEN, Fen
+from splitter.terms import Kind, Terms
+
+_CREATE_FIELDS: Final = frozenset(
+    ("kind", "total_fen", "shares", "min_fen", "cap_fen", "greeting", "opens_at_ms", "life_ms")
+)
+_LAST_MS: Final = 253_402_300_799_999
+_CLAIMS_PER_PAGE: Final = 100
+_TICKET_GRACE_MS: Final = 60_000
+
+
+def packet_routes(services: Services) -> Blueprint:
+    blueprint = Blueprint("packets")
+    reader = PacketReader(services.database, services.live)
+
+    async def known_packet(public_id: str) -> Packet:
+        packet = await reader.packet(services.packet_ids.read(public_id))
+        if packet is None:
+            raise Problem("packet_unknown")
+        return packet
+
+    @blueprint.post("/v1/packets")
+    async def create(request: Request) -> HTTPResponse:
+        caller = services.authenticator.caller(request.headers.get("authorization"))
+        key = idempotency_key(request)
+        order = _order(request, caller.user_id)
+        packet = await services.funding.fund(order, key)
+        await services.opener.open(packet)
+        public_id = services.packet_ids.write(PacketId(packet.id))
+        return json(
+            packet_json(packet, public_id),
+            status=201,
+            headers={"location": f"/v1/packets/{public_id}"},
+        )
+
+    @blueprint.get("/v1/packets/<public_id:str>")
+    async def read(request: Request, public_id: str) -> HTTPResponse:
+        services.authenticator.caller(request.headers.get("authorization"))
+        packet = await known_packet(public_id)
+        after_seq = query_integer(request, "cursor", 0, MAX_SHARES, 0)
+        limit = query_integer(request, "limit", 1, _CLAIMS_PER_PAGE, _CLAIMS_PER_PAGE)
+        view = await reader.view(packet, after_seq, limit)
+        return _with_etag(request, _view_json(view, public_id))
+
+    @blueprint.get("/v1/packets/<public_id:str>/claim")
+    async def my_claim(request: Request, public_id: str) -> HTTPResponse:
+        caller = services.authenticator.caller(request.headers.get("authorization"))
+        packet_id = services.packet_ids.read(public_id)
+        claim = await reader.claim_of(packet_id, caller.user_id)
+        if claim is None:
+            raise Problem("no_claim")
+        return json(_claim_json(caller.user_id, claim))
+
+    @blueprint.get("/v1/packets/<public_id:str>/proof")
+    async def proof(request: Request, public_id: str) -> HTTPResponse:
+        services.authenticator.caller(request.headers.get("authorization"))
+        packet = await known_packet(public_id)
+        terms = terms_of(packet)
+        # The seed gives away what is still to be grabbed: it is told only once nothing is.
+        revealed = packet.state == "settled"
+        return json(
+            {
+                "packet_id": public_id,
+                "commitment": bytes(packet.commitment).hex(),
+                "terms": terms.canonical().decode("ascii"),
+                "revealed": revealed,
+                "seed": bytes(packet.seed).hex() if revealed else None,
+            }
+        )
+
+    @blueprint.post("/v1/packets/<public_id:str>/ticket")
+    async def ticket(request: Request, public_id: str) -> HTTPResponse:
+        caller = services.authenticator.caller(request.headers.get("authorization"))
+        packet = await known_packet(public_id)
+        expires_at_ms = max(to_ms(packet.expires_at), now_ms()) + _TICKET_GRACE_MS
+        issued = services.tickets.issue(PacketId(packet.id), caller.user_id, expires_at_ms // 1000)
+        return json(
+            {
+                "ticket": issued.text,
+                "expires_at_ms": issued.expires_at_ms,
+                "opens_at_ms": to_ms(packet.opens_at),
+                "now_ms": now_ms(),
+            },
+            status=201,
+            headers={"cache-control": "no-store"},
+        )
+
+    return blueprint
+
+
+def _order(request: Request, sender_id: Any) -> PacketOrder:
+    body = json_object(request, _CREATE_FIELDS)
+    kind: Kind = (
+        "lucky" if choice(body, "kind", ("lucky", "equal"), "lucky") == "lucky" else "equal"
+    )
+    cap_fen = optional_integer(body, "cap_fen", 1, MAX_TOTAL_FEN)
+    return PacketOrder(
+        sender_id=sender_id,
+        terms=Terms(
+            kind=kind,
+            total_fen=Fen(integer(body, "total_fen", 1, MAX_TOTAL_FEN)),
+            shares=integer(body, "shares", 1, MAX_SHARES),
+            min_fen=Fen(integer(body, "min_fen", 1, MAX_TOTAL_FEN, default=1)),
+            cap_fen=None if cap_fen is None else Fen(cap_fen),
+        ),
+        greeting=text(body, "greeting", MAX_GREETING, ""),
+        opens_at_ms=optional_integer(body, "opens_at_ms", 1, _LAST_MS),
+        life_ms=integer(body, "life_ms", 1, LONGEST_LIFE_MS, default=DEFAULT_LIFE_MS),
+    )
+
+
+def packet_json(packet: Packet, public_id: str) -> dict[str, Any]:
+    return {
+        "packet_id": public_id,
+        "sender_id": packet.sender_id,
+        "greeting": packet.greeting,
+        "kind": packet.kind,
+        "total_fen": packet.total_fen,
+        "shares": packet.shares,
+        "min_fen": packet.min_fen,
+        "cap_fen": packet.cap_fen,
+        "state": packet.state,
+        "commitment": bytes(packet.commitment).hex(),
+        "split_version": packet.split_version,
+        "created_at_ms": to_ms(packet.created_at),
+        "opens_at_ms": to_ms(packet.opens_at),
+        "expires_at_ms": to_ms(packet.expires_at),
+    }
+
+
+def _view_json(view: PacketView, public_id: str) -> dict[str, Any]:
+    return packet_json(view.packet, public_id) | {
+        "claimed": view.claimed,
+        "remaining": view.remaining,
+        "claims": [_claim_row_json(claim) for claim in view.claims],
+        "next_cursor": None if view.next_seq is None else str(view.next_seq),
+    }
+
+
+def _claim_row_json(claim: Claim) -> dict[str, Any]:
+    return {
+        "user_id": claim.user_id,
+        "seq": claim.seq,
+        "amount_fen": claim.amount_fen,
+        "claimed_at_ms": to_ms(claim.claimed_at),
+    }
+
+
+def _claim_json(user_id: str, claim: Grab) -> dict[str, Any]:
+    return {
+        "user_id": user_id,
+        "seq": claim.seq,
+        "amount_fen": claim.amount_fen,
+        "claimed_at_ms": claim.at_ms,
+    }
+
+
+def _with_etag(request: Request, body: dict[str, Any]) -> HTTPResponse:
+    response = json(body)
+    tag = f'"{sha256(response.body or b"").hexdigest()[:32]}"'
+    headers = {"etag": tag, "cache-control": "private, no-cache"}
+    if tag in (request.headers.get("if-none-match") or ""):
+        return HTTPResponse(status=304, headers=headers)
+    response.headers.update(headers)
+    return response

@@ -1,0 +1,1 @@
+"""A packet's life: funded in MySQL, opened in Redis, read from both."""

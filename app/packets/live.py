@@ -1,0 +1,54 @@
+"""What Redis holds of a packet right now."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from redis.asyncio import Redis
+
+from lua.ids import PacketId, UserId
+from lua.keys import KeySpace
+from lua.scripts import Grab, Outcome
+
+_SCAN_COUNT: Final = 1000
+
+
+class LiveCounts(NamedTuple):
+    claimed: int
+    remaining: int
+
+
+class LivePackets:
+    def __init__(self, redis: Redis, keys: KeySpace) -> None:
+        self._redis = redis
+        self._keys = keys
+
+    async def claim_of(self, packet_id: PacketId, user_id: UserId) -> Grab | None:
+        value = await self._redis.hget(self._keys.packet(packet_id).claims, user_id)
+        return None if value is None else _claim(value)
+
+    async def counts(self, packet_id: PacketId) -> LiveCounts | None:
+        """How many shares are claimed and left; None when Redis does not hold the packet as opened."""
+        keys = self._keys.packet(packet_id)
+        async with self._redis.pipeline(transaction=True) as pipeline:
+            pipeline.hget(keys.meta, "shares")
+            pipeline.hlen(keys.claims)
+            pipeline.llen(keys.shares)
+            shares, claimed, remaining = await pipeline.execute()
+        if shares is None or int(shares) != claimed + remaining:
+            return None
+        return LiveCounts(claimed, remaining)
+
+    async def winners(self, packet_id: PacketId, limit: int) -> Mapping[UserId, Grab] | None:
+        """All claims of a packet by user; None when there are more than `limit`."""
+        key = self._keys.packet(packet_id).claims
+        if await self._redis.hlen(key) > limit:
+            return None
+        return {
+            UserId(user.decode()): _claim(value)
+            async for user, value in self._redis.hscan_iter(key, count=_SCAN_COUNT)
+        }
+
+
+def _claim(value: bytes) -> Grab:
+    seq, amount_fen, claimed_at_ms = value.split(b":")
+    return Grab(Outcome.REPEATED, int(seq), int(amount_fen), int(claimed_at_ms))

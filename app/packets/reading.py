@@ -1,0 +1,61 @@
+"""A packet as people see it: terms and claims from MySQL, counts live from Redis where it has them."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from app.packets.live import LivePackets
+from app.store.database import Database
+from app.store.models import Claim, Packet
+from app.store.times import to_ms
+from lua.ids import PacketId, UserId
+from lua.scripts import Grab, Outcome
+
+
+class PacketView(NamedTuple):
+    packet: Packet
+    claimed: int
+    remaining: int
+    claims: Sequence[Claim]  # booked ones, by seq
+    next_seq: int | None  # the cursor of the next page
+
+
+class PacketReader:
+    def __init__(self, database: Database, live: LivePackets) -> None:
+        self._database = database
+        self._live = live
+
+    async def packet(self, packet_id: PacketId) -> Packet | None:
+        return await self._database.read(lambda: Packet.get_or_none(id=packet_id))
+
+    async def view(self, packet: Packet, after_seq: int, limit: int) -> PacketView:
+        """The packet with up to `limit` claims whose seq is greater than `after_seq`."""
+        packet_id = PacketId(packet.id)
+        claims = await self._database.read(
+            lambda: (
+                Claim.filter(packet_id=packet_id, seq__gt=after_seq)
+                .order_by("seq")
+                .limit(limit + 1)
+            )
+        )
+        counts = await self._live.counts(packet_id)
+        remaining = packet.remaining_shares if counts is None else counts.remaining
+        more = len(claims) > limit
+        return PacketView(
+            packet,
+            claimed=packet.shares - remaining,
+            remaining=remaining,
+            claims=claims[:limit],
+            next_seq=claims[limit - 1].seq if more else None,
+        )
+
+    async def claim_of(self, packet_id: PacketId, user_id: UserId) -> Grab | None:
+        """The user's claim: from Redis, or booked in MySQL once the packet has left Redis."""
+        claim = await self._live.claim_of(packet_id, user_id)
+        if claim is not None:
+            return claim
+        row = await self._database.read(
+            lambda: Claim.get_or_none(packet_id=packet_id, user_id=user_id)
+        )
+        if row is None:
+            return None
+        return Grab(Outcome.REPEATED, row.seq, row.amount_fen, to_ms(row.claimed_at))

@@ -1,0 +1,69 @@
+"""`redpacket serve`: one API process. Also runs inside dev mode."""
+
+import asyncio
+import logging
+import signal
+from contextlib import suppress
+
+from sanic import Sanic
+
+from app.config import Settings
+from app.http.application import build_application
+from app.services import open_services
+
+log = logging.getLogger(__name__)
+
+
+def stop_on_signals() -> asyncio.Event:
+    """An event that SIGINT or SIGTERM sets."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    return stop
+
+
+async def serve(settings: Settings, stop: asyncio.Event) -> None:
+    """Serve until `stop`, then finish what was begun."""
+    async with open_services(settings) as services:
+        await serve_application(build_application(services), settings, stop)
+
+
+async def serve_application(
+    app: Sanic,
+    settings: Settings,
+    stop: asyncio.Event,
+    listening: asyncio.Event | None = None,
+) -> None:
+    server = await app.create_server(
+        settings.host, settings.port, access_log=False, backlog=1024, return_asyncio_server=True
+    )
+    if server is None:
+        raise RuntimeError("Sanic made no server")
+    await server.startup()
+    await server.before_start()
+    await server.start_serving()
+    await server.after_start()
+    log.info("listening on %s:%d", settings.host, settings.port)
+    if listening is not None:
+        listening.set()
+    try:
+        await stop.wait()
+    finally:
+        log.info("stopping: no new connections, %d open", len(server.connections))
+        server.close()
+        await server.before_stop()
+        await _drain(server.connections, settings.shutdown_seconds)
+        await server.after_stop()
+
+
+async def _drain(connections: set, seconds: float) -> None:  # type: ignore[type-arg]
+    """Let running requests finish, for at most `seconds`."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            while connections:
+                for connection in list(connections):
+                    connection.close_if_idle()
+                await asyncio.sleep(0.02)
+    for connection in list(connections):
+        connection.abort()

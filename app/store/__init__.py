@@ -1,0 +1,1 @@
+"""What is kept in MySQL (SQLite in dev mode): tables, migrations, transactions."""

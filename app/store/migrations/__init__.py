@@ -1,0 +1,1 @@
+"""Migrations, applied by `redpacket db migrate`."""

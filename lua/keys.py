@@ -1,0 +1,56 @@
+"""The only place that builds key names: `rp:{pNN}:...`, NN being the partition and the Cluster hash tag."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from lua.ids import PacketId, Partition
+
+DEFAULT_PARTITIONS = 64
+MAX_PARTITIONS = 4096
+
+
+class PacketKeys(NamedTuple):
+    """Every key a packet's scripts touch. All share one hash tag, hence one Cluster slot."""
+
+    meta: str
+    shares: str
+    claims: str
+    board: str
+    outbox: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeySpace:
+    """Key names of one deployment. The number of partitions never changes after the first packet."""
+
+    partitions: int = DEFAULT_PARTITIONS
+    prefix: str = "rp"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.partitions <= MAX_PARTITIONS:
+            raise ValueError(f"partitions must be 1 to {MAX_PARTITIONS}, got {self.partitions}")
+
+    def partition_of(self, packet_id: PacketId) -> Partition:
+        """The partition a packet lives in. The low bits of an id are random, so packets spread evenly."""
+        return Partition(packet_id % self.partitions)
+
+    def packet(self, packet_id: PacketId) -> PacketKeys:
+        partition = self.partition_of(packet_id)
+        stem = f"{self._tag(partition)}:packet:{packet_id}"
+        return PacketKeys(
+            meta=f"{stem}:meta",
+            shares=f"{stem}:shares",
+            claims=f"{stem}:claims",
+            board=f"{stem}:board",
+            outbox=self.outbox(partition),
+        )
+
+    def outbox(self, partition: Partition) -> str:
+        """The stream that holds the claims of a partition until RabbitMQ has confirmed them."""
+        return f"{self._tag(partition)}:outbox"
+
+    def outboxes(self) -> list[str]:
+        return [self.outbox(Partition(number)) for number in range(self.partitions)]
+
+    def _tag(self, partition: Partition) -> str:
+        return f"{self.prefix}:{{p{partition:02d}}}"

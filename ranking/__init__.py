@@ -1,0 +1,1 @@
+"""Boards: who has most, and how exact the answer is."""

@@ -1,0 +1,27 @@
+"""A rank says how good it is."""
+
+from typing import Literal, NamedTuple
+
+from lua.ids import UserId
+from splitter.money import Fen
+
+Tier = Literal["hot"]  # warm and cold tiers come with the archives
+
+
+class Rank(NamedTuple):
+    """The first place has rank 1; the true rank is from `lo` to `hi`, and is `rank` where `exact`."""
+
+    user_id: UserId
+    rank: int
+    amount_fen: Fen
+    lo: int
+    hi: int
+    exact: bool
+    tier: Tier
+    as_of_ms: int
+
+
+def exact_rank(user_id: UserId, rank: int, amount_fen: Fen, as_of_ms: int) -> Rank:
+    return Rank(
+        user_id, rank, amount_fen, lo=rank, hi=rank, exact=True, tier="hot", as_of_ms=as_of_ms
+    )

@@ -1,0 +1,1 @@
+"""What carries claims from Redis to MySQL: relay, consumers, jobs."""

@@ -1,0 +1,87 @@
+"""Reads a queue in batches: one transaction a batch, and acknowledgements only after its COMMIT."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from aio_pika.abc import AbstractIncomingMessage
+
+from workers.amqp import ConnectionLost, keep_running, pause, session
+from workers.dead_letters import AmqpDeadLetters
+from workers.ledger import LedgerHandler
+from workers.topology import LEDGER_QUEUE, dead_letter_queue, declare_ledger_queue
+
+log = logging.getLogger(__name__)
+
+PREFETCH: Final = 32  # messages of up to 64 KiB
+BATCH_BYTES: Final = 96 * 1024
+FIRST_PAUSE_S: Final = 0.1
+LONGEST_PAUSE_S: Final = 5.0
+
+
+class LedgerConsumer:
+    """Feeds the ledger queue to a handler. A batch that fails is held and tried again, unacknowledged."""
+
+    def __init__(self, url: str, make_handler: Callable[[AmqpDeadLetters], LedgerHandler]) -> None:
+        self._url = url
+        self._make_handler = make_handler
+
+    async def run(self, stop: asyncio.Event) -> None:
+        await keep_running("ledger consumer", lambda: self._consume_until(stop), stop)
+
+    async def _consume_until(self, stop: asyncio.Event) -> None:
+        async with session(self._url) as opened:
+            await opened.channel.set_qos(prefetch_count=PREFETCH)
+            queue = await declare_ledger_queue(opened.channel)
+            dead_letters = AmqpDeadLetters(opened.channel, dead_letter_queue(LEDGER_QUEUE))
+            handler = self._make_handler(dead_letters)
+            arrived: asyncio.Queue[AbstractIncomingMessage] = asyncio.Queue()
+            await queue.consume(arrived.put)
+            while not stop.is_set():
+                batch = await _next_batch(arrived, stop, opened.lost)
+                if batch:
+                    await self._handle(handler.handle, batch, stop, opened.lost)
+
+    async def _handle(
+        self,
+        handle: Callable[[Sequence[bytes]], Awaitable[None]],
+        batch: Sequence[AbstractIncomingMessage],
+        stop: asyncio.Event,
+        lost: asyncio.Event,
+    ) -> None:
+        pause_s = FIRST_PAUSE_S
+        bodies = [message.body for message in batch]
+        while True:
+            try:
+                await handle(bodies)
+                break
+            except Exception as error:
+                log.warning("batch of %d messages: %r; trying again", len(batch), error)
+            await pause(stop, pause_s)
+            if stop.is_set() or lost.is_set():
+                return  # unacknowledged: it will be delivered again
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        await batch[-1].ack(multiple=True)
+
+
+async def _next_batch(
+    arrived: asyncio.Queue[AbstractIncomingMessage], stop: asyncio.Event, lost: asyncio.Event
+) -> list[AbstractIncomingMessage]:
+    """Wait for messages and take what is there, up to BATCH_BYTES; nothing when `stop` is set."""
+    waits = [asyncio.create_task(wait) for wait in (arrived.get(), stop.wait(), lost.wait())]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        if lost.is_set():
+            raise ConnectionLost
+        if not waits[0].done():
+            return []
+        batch = [waits[0].result()]
+    finally:
+        for wait in waits:
+            wait.cancel()
+    size = len(batch[0].body)
+    while size < BATCH_BYTES and not arrived.empty():
+        batch.append(arrived.get_nowait())
+        size += len(batch[-1].body)
+    return batch

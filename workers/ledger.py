@@ -1,0 +1,59 @@
+"""The ledger's handler: messages in, claims booked; what can never be booked is set aside alone."""
+
+import logging
+from collections.abc import Sequence
+
+from app.ledger.claims import Claim, Rejected, book_claims, claim_body, parse_claims
+from app.store.database import Database, is_data_error
+from workers.dead_letters import DeadLetters
+
+log = logging.getLogger(__name__)
+
+
+class LedgerHandler:
+    """Handles messages of claims, one outbox entry a line. Handling one again changes nothing."""
+
+    def __init__(self, database: Database, dead_letters: DeadLetters) -> None:
+        self._database = database
+        self._dead_letters = dead_letters
+        self.booked = 0
+
+    async def handle(self, bodies: Sequence[bytes]) -> None:
+        """Return when every claim of `bodies` is committed or set aside; raise to be asked again."""
+        claims: list[Claim] = []
+        rejected: list[Rejected] = []
+        for body in bodies:
+            for line in body.split(b"\n"):
+                good, bad = parse_claims(line)
+                claims += good
+                rejected += bad
+        rejected += await self._book(claims)
+        self.booked += len(claims)
+        if rejected:
+            for body_of_claim, reason in rejected:
+                log.error("dead letter: %s: %s", reason, body_of_claim)
+            await self._dead_letters.put(rejected)
+
+    async def _book(self, claims: Sequence[Claim]) -> list[Rejected]:
+        """Book in one transaction; when the data is at fault, in halves, until the culprit is alone."""
+        if not claims:
+            return []
+        try:
+            return await self._database.transaction(lambda work: book_claims(work, claims))
+        except Exception as error:
+            if not is_data_error(error):
+                raise
+            if len(claims) == 1:
+                return [Rejected(claim_body(claims[0]), f"refused by the database: {error}")]
+        half = len(claims) // 2
+        return await self._book(claims[:half]) + await self._book(claims[half:])
+
+
+class DirectPublisher:
+    """A Publisher that hands messages straight to a handler, for dev mode, which has no broker."""
+
+    def __init__(self, handler: LedgerHandler) -> None:
+        self._handler = handler
+
+    async def publish(self, bodies: Sequence[bytes]) -> None:
+        await self._handler.handle(bodies)

@@ -1,0 +1,41 @@
+"""The exchanges and queues of RabbitMQ. Every queue is a quorum queue with a dead-letter queue of its own."""
+
+from typing import Final
+
+from aio_pika.abc import AbstractChannel, AbstractExchange, AbstractQueue, ExchangeType
+
+CLAIMS_EXCHANGE: Final = "redpacket.claims"
+LEDGER_QUEUE: Final = "redpacket.ledger"
+CLAIMS_ROUTING_KEY: Final = "claims"
+# A message that keeps killing its consumer is set aside after this many deliveries. A consumer
+# that fails holds its messages and tries again by itself, so ordinary trouble never counts.
+DELIVERY_LIMIT: Final = 20
+
+
+def dead_letter_queue(queue: str) -> str:
+    return f"{queue}.dead"
+
+
+async def declare_claims_exchange(channel: AbstractChannel) -> AbstractExchange:
+    return await channel.declare_exchange(CLAIMS_EXCHANGE, ExchangeType.TOPIC, durable=True)
+
+
+async def declare_ledger_queue(channel: AbstractChannel) -> AbstractQueue:
+    """Declare the ledger's queue with its dead-letter queue, and bind it to the claims exchange."""
+    exchange = await declare_claims_exchange(channel)
+    dead_letters = dead_letter_queue(LEDGER_QUEUE)
+    await channel.declare_queue(dead_letters, durable=True, arguments={"x-queue-type": "quorum"})
+    queue = await channel.declare_queue(
+        LEDGER_QUEUE,
+        durable=True,
+        arguments={
+            "x-queue-type": "quorum",
+            "x-dead-letter-exchange": "",
+            "x-dead-letter-routing-key": dead_letters,
+            "x-dead-letter-strategy": "at-least-once",
+            "x-overflow": "reject-publish",
+            "x-delivery-limit": DELIVERY_LIMIT,
+        },
+    )
+    await queue.bind(exchange, CLAIMS_ROUTING_KEY)
+    return queue
