@@ -1,12 +1,12 @@
 """The `redpacket` command: a composition root, which is why it may import the workers."""
 
 import argparse
-import asyncio
 import json
 import logging
 import sys
 import time
 from collections.abc import Coroutine, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import jwt
@@ -101,7 +101,9 @@ def _worker(parsed: argparse.Namespace) -> int:
 def _dev(parsed: argparse.Namespace) -> int:
     from app.dev import run_dev
 
-    return _run(run_dev(parsed.data, parsed.port, parsed.users, parsed.once))
+    directory = Path(parsed.data).resolve()
+    directory.mkdir(parents=True, exist_ok=True)
+    return _run(run_dev(directory, parsed.port, parsed.users, parsed.once))
 
 
 def _token(parsed: argparse.Namespace) -> int:

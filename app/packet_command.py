@@ -1,4 +1,4 @@
-"""`redpacket packet show` and `verify`: a packet's row, and its claims against the committed split."""
+"""`redpacket packet show` and `verify`: a packet's row, and its claims against the split."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ async def show_packet(database: Database, packet_id: PacketId) -> dict[str, Any]
 
 
 async def verify_packet(database: Database, packet_id: PacketId) -> tuple[dict[str, Any], bool]:
-    """Whether the commitment and every booked claim follow from the seed; the first that does not."""
+    """Whether commitment and booked claims follow from the seed, and what does not."""
     packet = await _packet(database, packet_id)
     terms, seed = terms_of(packet), bytes(packet.seed)
     commitment_matches = commitment(seed, terms) == bytes(packet.commitment)

@@ -4,8 +4,11 @@ import asyncio
 import logging
 import signal
 from contextlib import suppress
+from typing import Any
 
 from sanic import Sanic
+from sanic.application.state import ApplicationServerInfo
+from sanic.http.constants import HTTP
 
 from app.config import Settings
 from app.http.application import build_application
@@ -30,11 +33,14 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
 
 
 async def serve_application(
-    app: Sanic,
+    app: Sanic[Any, Any],
     settings: Settings,
     stop: asyncio.Event,
     listening: asyncio.Event | None = None,
 ) -> None:
+    # Sanic.run() notes this itself; without it every answer carries an empty alt-svc header.
+    http1 = {"version": HTTP.VERSION_1, "port": settings.port}
+    app.state.server_info.append(ApplicationServerInfo(settings=http1))
     server = await app.create_server(
         settings.host, settings.port, access_log=False, backlog=1024, return_asyncio_server=True
     )
@@ -57,7 +63,7 @@ async def serve_application(
         await server.after_stop()
 
 
-async def _drain(connections: set, seconds: float) -> None:  # type: ignore[type-arg]
+async def _drain(connections: set[Any], seconds: float) -> None:
     """Let running requests finish, for at most `seconds`."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):

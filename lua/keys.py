@@ -1,4 +1,4 @@
-"""The only place that builds key names: `rp:{pNN}:...`, NN being the partition and the Cluster hash tag."""
+"""The only place that builds key names: `rp:{pNN}:...`, {pNN} being partition and hash tag."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -21,7 +21,7 @@ class PacketKeys(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KeySpace:
-    """Key names of one deployment. The number of partitions never changes after the first packet."""
+    """Key names of one deployment. The number of partitions never changes once in use."""
 
     partitions: int = DEFAULT_PARTITIONS
     prefix: str = "rp"
@@ -31,7 +31,7 @@ class KeySpace:
             raise ValueError(f"partitions must be 1 to {MAX_PARTITIONS}, got {self.partitions}")
 
     def partition_of(self, packet_id: PacketId) -> Partition:
-        """The partition a packet lives in. The low bits of an id are random, so packets spread evenly."""
+        """Where a packet lives. The low bits of an id are random, so packets spread evenly."""
         return Partition(packet_id % self.partitions)
 
     def packet(self, packet_id: PacketId) -> PacketKeys:

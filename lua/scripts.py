@@ -1,10 +1,10 @@
-"""One typed call a script. Scripts are sent by hash and loaded again when the server has lost them."""
+"""One typed call a script. Scripts go by hash, and again in full when the server lost them."""
 
 from collections.abc import Sequence
 from enum import IntEnum
 from hashlib import sha1
 from importlib.resources import files
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 from redis.exceptions import NoScriptError
 
@@ -60,7 +60,7 @@ class Outcome(IntEnum):
 
 
 class Grab(NamedTuple):
-    """What one user got. `at_ms` is when the claim was made, or for NOT_OPEN_YET when grabs begin."""
+    """What one user got. `at_ms`: when it was claimed, or for NOT_OPEN_YET when grabs begin."""
 
     outcome: int  # an Outcome; a plain integer because the hot path compares millions of them
     seq: int
@@ -107,9 +107,10 @@ class Script:
         self, redis: CommandRunner, keys: Sequence[str], args: Sequence[Any]
     ) -> list[int]:
         try:
-            return await redis.execute_command("EVALSHA", self.sha, len(keys), *keys, *args)
+            reply = await redis.execute_command("EVALSHA", self.sha, len(keys), *keys, *args)
         except NoScriptError:  # a restarted or promoted server has an empty script cache
-            return await redis.execute_command("EVAL", self.source, len(keys), *keys, *args)
+            reply = await redis.execute_command("EVAL", self.source, len(keys), *keys, *args)
+        return cast(list[int], reply)
 
 
 class Scripts:

@@ -1,7 +1,7 @@
-"""The board of one packet: by amount, and of equal amounts the one claimed first. grab.lua writes it."""
+"""The board of one packet, written by grab.lua: by amount, of equal ones the first claimed."""
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
 from redis.asyncio import Redis
 
@@ -39,7 +39,7 @@ class PacketBoard:
     async def around(
         self, packet_id: PacketId, shares: int, user_id: UserId, limit: int
     ) -> list[Rank] | None:
-        """`limit` ranks with the user in the middle, as far as the ends allow; None without a claim."""
+        """`limit` ranks, the user in the middle where the ends allow; None without a claim."""
         limit = _checked(limit)
         board = self._keys.packet(packet_id).board
         async with self._redis.pipeline(transaction=True) as pipeline:
@@ -53,7 +53,8 @@ class PacketBoard:
 
     async def _range(self, packet_id: PacketId, shares: int, first: int, limit: int) -> list[Rank]:
         board = self._keys.packet(packet_id).board
-        rows = await self._redis.zrevrange(board, first, first + limit - 1, withscores=True)
+        reply = await self._redis.zrevrange(board, first, first + limit - 1, withscores=True)
+        rows = cast(list[tuple[bytes, float]], reply)
         as_of_ms = self._now_ms()
         return [
             exact_rank(UserId(user.decode()), first + offset, _amount(score, shares), as_of_ms)

@@ -9,7 +9,7 @@ Tier = Literal["hot"]  # warm and cold tiers come with the archives
 
 
 class Rank(NamedTuple):
-    """The first place has rank 1; the true rank is from `lo` to `hi`, and is `rank` where `exact`."""
+    """First place is 1. The true rank is from `lo` to `hi`, and is `rank` where `exact`."""
 
     user_id: UserId
     rank: int

@@ -21,7 +21,7 @@ LONGEST_PAUSE_S: Final = 5.0
 
 
 class LedgerConsumer:
-    """Feeds the ledger queue to a handler. A batch that fails is held and tried again, unacknowledged."""
+    """Feeds the ledger queue to a handler. A batch that fails is held and tried again."""
 
     def __init__(self, url: str, make_handler: Callable[[AmqpDeadLetters], LedgerHandler]) -> None:
         self._url = url
@@ -69,17 +69,18 @@ async def _next_batch(
     arrived: asyncio.Queue[AbstractIncomingMessage], stop: asyncio.Event, lost: asyncio.Event
 ) -> list[AbstractIncomingMessage]:
     """Wait for messages and take what is there, up to BATCH_BYTES; nothing when `stop` is set."""
-    waits = [asyncio.create_task(wait) for wait in (arrived.get(), stop.wait(), lost.wait())]
+    message = asyncio.create_task(arrived.get())
+    ends = [asyncio.create_task(stop.wait()), asyncio.create_task(lost.wait())]
     try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([message, *ends], return_when=asyncio.FIRST_COMPLETED)
         if lost.is_set():
             raise ConnectionLost
-        if not waits[0].done():
+        if not message.done():
             return []
-        batch = [waits[0].result()]
+        batch = [message.result()]
     finally:
-        for wait in waits:
-            wait.cancel()
+        for task in (message, *ends):
+            task.cancel()
     size = len(batch[0].body)
     while size < BATCH_BYTES and not arrived.empty():
         batch.append(arrived.get_nowait())

@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 
 
 class LedgerHandler:
-    """Handles messages of claims, one outbox entry a line. Handling one again changes nothing."""
+    """Messages of claims, one outbox entry a line. Handling one again changes nothing."""
 
     def __init__(self, database: Database, dead_letters: DeadLetters) -> None:
         self._database = database
@@ -19,7 +19,7 @@ class LedgerHandler:
         self.booked = 0
 
     async def handle(self, bodies: Sequence[bytes]) -> None:
-        """Return when every claim of `bodies` is committed or set aside; raise to be asked again."""
+        """Return when every claim is committed or set aside; raise to be asked again."""
         claims: list[Claim] = []
         rejected: list[Rejected] = []
         for body in bodies:
@@ -35,7 +35,7 @@ class LedgerHandler:
             await self._dead_letters.put(rejected)
 
     async def _book(self, claims: Sequence[Claim]) -> list[Rejected]:
-        """Book in one transaction; when the data is at fault, in halves, until the culprit is alone."""
+        """Book in one transaction; when data is at fault, in halves until the culprit is alone."""
         if not claims:
             return []
         try:

@@ -29,9 +29,11 @@ class Opener:
         """Open the packets that should be open by now; returns how many were."""
         funded_before = to_datetime(now_ms() - GRACE_MS)
         overdue = await self._database.read(
-            lambda: Packet.filter(state="funded", created_at__lt=funded_before)
-            .order_by("id")
-            .limit(PACKETS_PER_PASS)
+            lambda: (
+                Packet.filter(state="funded", created_at__lt=funded_before)
+                .order_by("id")
+                .limit(PACKETS_PER_PASS)
+            )
         )
         opened = 0
         for packet in overdue:

@@ -15,7 +15,7 @@ CONFIRM_TIMEOUT_S: Final = 10.0
 
 
 class AmqpPublisher:
-    """A Publisher over one channel that is opened at the first message and again after any failure."""
+    """A Publisher over one channel, opened at the first message and again after a failure."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -24,7 +24,7 @@ class AmqpPublisher:
         self._exchange: AbstractExchange | None = None
 
     async def publish(self, bodies: Sequence[bytes]) -> None:
-        """Return when the broker has confirmed all messages; raise when one was not, or was unroutable."""
+        """Return when all are confirmed; raise when one was not, or was unroutable."""
         try:
             exchange = await self._connected()
             async with asyncio.timeout(CONFIRM_TIMEOUT_S), asyncio.TaskGroup() as confirms:

@@ -9,6 +9,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from lua.keys import KeySpace
+from lua.scripts import CommandRunner
 from workers.amqp import keep_running
 
 log = logging.getLogger(__name__)
@@ -21,7 +22,7 @@ MESSAGE_BYTES: Final = 64 * 1024
 
 
 class Publisher(Protocol):
-    """Takes messages over: returns when all of them are safe elsewhere, raises when one may not be."""
+    """Takes messages over: returns when all are safe elsewhere, raises when one may not be."""
 
     async def publish(self, bodies: Sequence[bytes]) -> None: ...
 
@@ -37,6 +38,7 @@ class Relay:
 
     def __init__(self, redis: Redis, keys: KeySpace, publisher: Publisher, name: str) -> None:
         self._redis = redis
+        self._runner: CommandRunner = redis
         self._streams = keys.outboxes()
         self._publisher = publisher
         self._name = name
@@ -78,7 +80,7 @@ class Relay:
     async def _read(self, after: str, block_ms: int | None) -> list[_Entry]:
         # execute_command: the typed call answers in two shapes, by protocol version.
         options: list[Any] = ["BLOCK", block_ms] if block_ms else []
-        reply = await self._redis.execute_command(
+        reply = await self._runner.execute_command(
             *("XREADGROUP", "GROUP", GROUP, self._name, "COUNT", ENTRIES_PER_STREAM, *options),
             *("STREAMS", *self._streams, *[after] * len(self._streams)),
         )

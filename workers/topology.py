@@ -1,4 +1,4 @@
-"""The exchanges and queues of RabbitMQ. Every queue is a quorum queue with a dead-letter queue of its own."""
+"""Exchanges and queues of RabbitMQ. Each queue is a quorum queue with its own dead letters."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Reads the Authorization header: `Ticket ...` for one packet's grab, `Bearer ...` for everything."""
+"""Reads Authorization headers: `Ticket ...` for one packet's grab, `Bearer ...` for all else."""
 
 import time
 from collections.abc import Callable

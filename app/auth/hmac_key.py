@@ -9,12 +9,12 @@ MIN_SECRET_BYTES: Final = 32
 
 
 class HmacKey:
-    """RFC 2104 HMAC-SHA256. Copying two prepared states costs a third of `hmac.digest` (0.8 for 2.4 us)."""
+    """RFC 2104 HMAC-SHA256. Copying two prepared states takes 0.8 us, `hmac.digest` 2.4."""
 
     __slots__ = ("_inner", "_outer")
 
     def __init__(self, secret: bytes, purpose: str) -> None:
-        """Derive the key for one `purpose`, so that a tag made for one is never valid for another."""
+        """Derive the key of one `purpose`: a tag made for one is never valid for another."""
         if len(secret) < MIN_SECRET_BYTES:
             raise ValueError(f"a secret needs at least {MIN_SECRET_BYTES} bytes, got {len(secret)}")
         key = hmac.digest(secret, purpose.encode(), "sha256").ljust(_BLOCK_SIZE, b"\0")

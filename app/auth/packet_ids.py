@@ -35,7 +35,7 @@ class PacketIds:
         self._remembered: dict[str, PacketId] = {}
 
     def new(self) -> PacketId:
-        """A fresh id: 42 bits of milliseconds, 21 random bits. MySQL's primary key settles a collision."""
+        """A fresh id: 42 bits of milliseconds, 21 random ones. A collision violates the key."""
         elapsed_ms = self._now_ms() - _EPOCH_MS
         return PacketId(elapsed_ms << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS))
 

@@ -17,7 +17,7 @@ class Ticket:
 
 
 class Tickets:
-    """Issues and checks tickets: `<expires_at_s>.<user_id>.<tag>`, the tag covering packet, expiry and user."""
+    """Tickets read `<expires_at_s>.<user_id>.<tag>`; the tag covers packet, expiry and user."""
 
     def __init__(self, secret: bytes) -> None:
         self._key = HmacKey(secret, "ticket")

@@ -14,7 +14,7 @@ class Overloaded(Exception):
 
 
 class GrabUnavailable(Exception):
-    """The grab has no answer now; asking again is safe and shows a claim that was made after all."""
+    """No answer now; asking again is safe and shows a claim that was made after all."""
 
     def __init__(self, status: GrabStatus | None) -> None:
         super().__init__("no reply in time" if status is None else status.name.lower())
@@ -64,7 +64,7 @@ class Coalescer:
         self._loop = asyncio.get_running_loop()
 
     def submit(self, packet_id: PacketId, user_id: UserId) -> asyncio.Future[Grab]:
-        """Queue one grab. The future raises GrabUnavailable when no answer came. Raises Overloaded."""
+        """Queue one grab. Raises Overloaded; the future raises GrabUnavailable."""
         if self._waiting >= self._limits.waiting:
             raise Overloaded
         lane = self._lanes.get(packet_id)

@@ -22,8 +22,8 @@ class _Mark(NamedTuple):
 
 
 class SoldOutMarks:
-    """Once a packet is sold out its winners are final, so memory can answer everybody: a winner
-    with the claim, the others with "sold out". A mark lives MARK_SECONDS, then Redis is asked again.
+    """Answers for packets that are sold out: their winners are final, so memory can tell a winner
+    the claim and everybody else "sold out". After MARK_SECONDS Redis is asked again.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class SoldOutMarks:
         load_winners: Callable[[PacketId, int], Awaitable[Mapping[UserId, Grab] | None]],
         now_s: Callable[[], float],
     ) -> None:
-        """`load_winners(packet_id, limit)` answers None for a packet that has more than `limit`."""
+        """`load_winners(packet_id, limit)` answers None when there are more than `limit`."""
         self._load_winners = load_winners
         self._now_s = now_s
         self._marks: dict[PacketId, _Mark] = {}

@@ -1,6 +1,6 @@
 """Assembles the Sanic application."""
 
-from typing import Final
+from typing import Any, Final
 
 from sanic import Sanic
 
@@ -18,7 +18,7 @@ RESPONSE_TIMEOUT_S: Final = 30
 KEEP_ALIVE_TIMEOUT_S: Final = 75
 
 
-def build_application(services: Services, name: str = "redpacket") -> Sanic:
+def build_application(services: Services, name: str = "redpacket") -> Sanic[Any, Any]:
     app = Sanic(name, configure_logging=False)
     app.config.update(
         {

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from redis.exceptions import RedisError
 from sanic import HTTPResponse, Request, Sanic
@@ -56,7 +56,7 @@ _TROUBLE: Final = (RedisError, BaseORMException, OpeningFailed, ConnectionError,
 
 
 class ProblemHandler(ErrorHandler):
-    """Answers every exception as a problem; only what nobody foresaw is logged with its traceback."""
+    """Answers every exception as a problem; what nobody foresaw is logged with its traceback."""
 
     def default(self, request: Request, exception: Exception) -> HTTPResponse:
         return problem_response(request, as_problem(exception))
@@ -82,5 +82,5 @@ def as_problem(error: Exception) -> Problem:
     return Problem("internal")
 
 
-def install_error_handler(app: Sanic) -> None:
+def install_error_handler(app: Sanic[Any, Any]) -> None:
     app.error_handler = ProblemHandler()

@@ -1,4 +1,4 @@
-"""Reads fields of requests strictly: whole numbers are not 3.0, true or "3", and nothing is guessed."""
+"""Reads fields strictly: a whole number is not 3.0, true or "3", and nothing is guessed."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""POST /v1/packets/{id}/grab: the hot path. Outcomes are values; only what has no answer is an error."""
+"""POST /v1/packets/{id}/grab, the hot path: outcomes are values, no answer is an error."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ from app.grabbing.grab import Grabbing
 from app.http.prepared_response import PreparedResponse
 from lua.scripts import Grab, Outcome
 
-_WON: Final = {
+_WON: Final[dict[int, bytes]] = {
     Outcome.GRABBED: b'{"outcome":"grabbed","seq":%d,"amount_fen":%d,"claimed_at_ms":%d}',
     Outcome.REPEATED: b'{"outcome":"repeated","seq":%d,"amount_fen":%d,"claimed_at_ms":%d}',
 }
@@ -27,7 +27,7 @@ def grab_routes(
 ) -> Blueprint:
     blueprint = Blueprint("grab")
 
-    @blueprint.post("/v1/packets/<public_id:str>/grab", ignore_body=True)
+    @blueprint.post("/v1/packets/<public_id:str>/grab")
     async def grab(request: Request, public_id: str) -> HTTPResponse:
         packet_id = packet_ids.read(public_id)
         user_id = authenticator.grabber(request.headers.get("authorization"), packet_id)
@@ -37,7 +37,7 @@ def grab_routes(
 
 
 def grab_body(grab: Grab) -> bytes:
-    won = _WON.get(grab.outcome)  # type: ignore[call-overload]
+    won = _WON.get(grab.outcome)
     if won is not None:
         return won % grab[1:]
     if grab.outcome == Outcome.NOT_OPEN_YET:

@@ -1,4 +1,4 @@
-"""Alive: the loop turns. Ready: a grab would be answered, found out by running the script itself."""
+"""Alive: the loop turns. Ready: a grab would be answered, as running the script shows."""
 
 import logging
 

@@ -32,7 +32,7 @@ class Accounts:
     async def top_up(
         self, admin_id: UserId, user_id: UserId, amount_fen: Fen, idempotency_key: str
     ) -> str:
-        """Credit a user from outside, once a key; returns the journal's name. Raises IdempotencyKeyReused."""
+        """Credit a user, once a key; returns the journal's name. Raises IdempotencyKeyReused."""
         journal = f"top-up:{secrets.token_hex(12)}"
         request = request_hash(["top-up", user_id, amount_fen])
         at_ms = now_ms()

@@ -205,7 +205,7 @@ async def _insert_claims(transaction: Transaction, claims: Sequence[Claim]) -> N
 
 
 async def _pay(transaction: Transaction, claims: Sequence[Claim]) -> None:
-    """Take the claims out of their packets and pay the users; `claims` is sorted by packet and seq."""
+    """Take sorted claims out of their packets and pay the users."""
     claims_of: defaultdict[PacketId, list[Claim]] = defaultdict(list)
     for claim in claims:
         claims_of[claim.packet_id].append(claim)

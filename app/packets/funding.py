@@ -48,7 +48,7 @@ class Funding:
         self._splitting = splitting
 
     async def fund(self, order: PacketOrder, idempotency_key: str) -> Packet:
-        """Create the packet and debit its sender, both or neither; the same key again, the same packet.
+        """Create the packet and debit its sender, both or neither; a key makes one packet.
 
         Raises InsufficientFunds, ImpossibleSchedule, UnrankableShares, IdempotencyKeyReused.
         """

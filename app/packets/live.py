@@ -1,7 +1,7 @@
 """What Redis holds of a packet right now."""
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from redis.asyncio import Redis
 
@@ -24,10 +24,10 @@ class LivePackets:
 
     async def claim_of(self, packet_id: PacketId, user_id: UserId) -> Grab | None:
         value = await self._redis.hget(self._keys.packet(packet_id).claims, user_id)
-        return None if value is None else _claim(value)
+        return None if value is None else _claim(cast(bytes, value))
 
     async def counts(self, packet_id: PacketId) -> LiveCounts | None:
-        """How many shares are claimed and left; None when Redis does not hold the packet as opened."""
+        """Shares claimed and left; None when Redis does not hold all of the packet."""
         keys = self._keys.packet(packet_id)
         async with self._redis.pipeline(transaction=True) as pipeline:
             pipeline.hget(keys.meta, "shares")

@@ -1,4 +1,4 @@
-"""A packet as people see it: terms and claims from MySQL, counts live from Redis where it has them."""
+"""A packet as people see it: terms and claims from MySQL, counts live from Redis."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

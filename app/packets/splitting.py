@@ -20,7 +20,7 @@ class UnrankableShares(ValueError):
 
 class Splitting:
     def __init__(self, executor: Executor) -> None:
-        """`executor` runs in processes, not threads: a split holds the interpreter lock throughout."""
+        """`executor` has processes, not threads: a split never lets go of the interpreter lock."""
         self._executor = executor
 
     async def amounts(self, terms: Terms, seed: bytes) -> list[Fen]:

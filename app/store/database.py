@@ -8,8 +8,8 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from tortoise import Tortoise
-from tortoise.backends.base.config_generator import expand_db_url
 from tortoise.backends.base.client import BaseDBAsyncClient, TransactionalDBClient
+from tortoise.backends.base.config_generator import expand_db_url
 from tortoise.exceptions import IntegrityError, OperationalError
 from tortoise.migrations.executor import MigrationExecutor, MigrationTarget
 
@@ -28,7 +28,7 @@ _RETRYABLE_CODES: Final = {1213, 1205, 1020}
 
 
 # What a row itself causes: 1048 NULL, 1264 out of range, 1366 wrong string, 1406 too long,
-# 3819 and 4025 CHECK violated (MySQL, MariaDB). Everything else is the server's or network's trouble.
+# 3819 and 4025 CHECK violated (MySQL, MariaDB). All else is the server's or network's trouble.
 _DATA_CODES: Final = {1048, 1264, 1366, 1406, 3819, 4025}
 
 
@@ -60,7 +60,7 @@ class Transaction:
 
 
 class Database:
-    """One pool of connections. Work runs in a task of its own, so it ends even when its caller is gone."""
+    """One pool of connections. Work runs in its own task: it ends even when its caller is gone."""
 
     def __init__(self, client: BaseDBAsyncClient, connections: int) -> None:
         self._client = client

