@@ -4,21 +4,20 @@ import argparse
 import json
 import logging
 import sys
-import time
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import jwt
 import uvloop
 
 from app.auth.packet_ids import PacketIds
+from app.auth.signing import sign_token
 from app.config import BadSettings, Settings, settings_from_env
+from app.dev_settings import DEFAULT_DATA, dev_tokens
 from app.packet_command import PacketNotFound, show_packet, verify_packet
 from app.redis_client import UnsafeRedis
 from app.server import serve, stop_on_signals
 from app.store.database import open_database
-from lua.ids import parse_user_id
 
 FINE: Final = 0
 DIFFERENCE: Final = 1
@@ -55,13 +54,15 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--once", action="store_true", help="end after the demo")
     command.add_argument("--port", type=int, default=8000)
     command.add_argument("--users", type=int, default=2000)
-    command.add_argument("--data", default=".data", help="where the embedded servers keep data")
+    command.add_argument("--data", default=DEFAULT_DATA, help="where its stores live")
     command.set_defaults(run=_dev)
 
     command = commands.add_parser("token", help="sign a bearer token (HS256 deployments)")
     command.add_argument("user_id")
     command.add_argument("--admin", action="store_true")
     command.add_argument("--hours", type=int, default=24)
+    command.add_argument("--dev", action="store_true", help="for the dev mode of this folder")
+    command.add_argument("--data", default=DEFAULT_DATA, help="where dev mode keeps its data")
     command.set_defaults(run=_token)
 
     command = commands.add_parser("packet", help="look at a packet, check its split")
@@ -107,20 +108,8 @@ def _dev(parsed: argparse.Namespace) -> int:
 
 
 def _token(parsed: argparse.Namespace) -> int:
-    settings = settings_from_env().tokens
-    if settings.algorithm != "HS256":
-        raise BadSettings("only an HS256 deployment can sign tokens here")
-    payload: dict[str, Any] = {
-        "sub": parse_user_id(parsed.user_id),
-        "exp": int(time.time()) + 3600 * parsed.hours,
-    }
-    if parsed.admin:
-        payload["role"] = "admin"
-    if settings.issuer is not None:
-        payload["iss"] = settings.issuer
-    if settings.audience is not None:
-        payload["aud"] = settings.audience
-    print(jwt.encode(payload, settings.key, algorithm="HS256"))
+    tokens = dev_tokens(Path(parsed.data)) if parsed.dev else settings_from_env().tokens
+    print(sign_token(tokens, parsed.user_id, parsed.admin, 3600 * parsed.hours))
     return FINE
 
 

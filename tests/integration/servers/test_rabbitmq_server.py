@@ -46,6 +46,7 @@ async def take(url: str) -> bytes:
 
 async def test_confirmed_message_in_a_quorum_queue_survives_kill(server: RabbitServer) -> None:
     await publish(server.url, b"claims 1..200")
+    server.wait_queue_on_disk(QUEUE)
     port, first_pid = server.port, server.pid
     server.kill()
     assert not server.is_running

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 from hashlib import sha256
 from itertools import permutations
 from math import sqrt
@@ -29,10 +30,12 @@ def seed_number(number: int) -> bytes:
     return sha256(b"position test %d" % number).digest()
 
 
+@cache
 def packets(terms: Terms, count: int = PACKETS) -> list[Sequence[int]]:
     return [split(terms, seed_number(number)) for number in range(count)]
 
 
+@cache
 def unshuffled(terms: Terms) -> list[Sequence[int]]:
     return [lucky_amounts(terms, words(seed_number(number))) for number in range(PACKETS)]
 
