@@ -34,11 +34,12 @@ def lucky_amounts(terms: Terms, stream: Iterator[int]) -> "array[int]":
     word_range = WORD_RANGE
     min_fen, cap_fen = terms.min_fen, terms.cap_fen or terms.total_fen
     width = cap_fen - min_fen
+    width_bound = width + 1
     spare = terms.total_fen - min_fen * terms.shares
     for left, word in zip(range(terms.shares, 1, -1), stream, strict=False):
         bound = (spare + spare) // left + 1
         # A word with word + bound <= 2**32 is accepted whatever its remainder is.
-        if bound <= width + 1:
+        if bound <= width_bound:
             fits = word + bound <= word_range
             extra = word % bound if fits else below_after(word, bound, stream)
         else:
