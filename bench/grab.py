@@ -9,7 +9,7 @@ from bench.processes import running, wait_for_http
 from bench.stack import Stack
 from tests.servers.ports import free_ports
 
-ROUNDS: Final = 7
+ROUNDS: Final = 5
 SECONDS: Final = 3
 TICKETS: Final = 100_000
 BEARERS: Final = 60_000

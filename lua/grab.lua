@@ -37,7 +37,11 @@ local held = redis.call('HMGET', claims_key, unpack(ARGV, 2))
 local winners, is_winner = {}, {}
 for i = 1, users do
   local user_id = ARGV[i + 1]
-  if not held[i] and not is_winner[user_id] and #winners < remaining then
+  if held[i] then
+    local seq, amount_fen, claimed_at_ms = string.match(held[i], '^(%d+):(%d+):(%d+)$')
+    if not seq then return {INCONSISTENT, now_ms} end
+    held[i] = {tonumber(seq), tonumber(amount_fen), tonumber(claimed_at_ms)}
+  elseif not is_winner[user_id] and #winners < remaining then
     winners[#winners + 1] = user_id
     is_winner[user_id] = true
   end
@@ -54,7 +58,7 @@ if #winners > 0 then
     claims[2 * i - 1], claims[2 * i] = user_id, popped[i] .. ':' .. string.format('%.0f', now_ms)
     scores[2 * i - 1], scores[2 * i] = amount_fen * tie_factor + (tie_factor - 1 - seq), user_id
     lines[i] = '[' .. seq .. ',' .. amount_fen .. ',"' .. user_id .. '"]'
-    fresh[user_id] = {tonumber(seq), tonumber(amount_fen)}
+    fresh[user_id] = {tonumber(seq), tonumber(amount_fen), now_ms}
   end
   redis.call('LTRIM', shares_key, #winners, -1)
   redis.call('HSET', claims_key, unpack(claims))
@@ -66,14 +70,10 @@ end
 local reply = {OK, now_ms}
 for i = 1, users do
   local user_id, at = ARGV[i + 1], 4 * i - 1
-  local claim = fresh[user_id]
-  if held[i] then
-    local seq, amount_fen, claimed_at_ms = string.match(held[i], '^(%d+):(%d+):(%d+)$')
-    reply[at], reply[at + 1], reply[at + 2], reply[at + 3] =
-      REPEATED, tonumber(seq), tonumber(amount_fen), tonumber(claimed_at_ms)
-  elseif claim then
-    reply[at], reply[at + 1], reply[at + 2], reply[at + 3] =
-      is_winner[user_id] and GRABBED or REPEATED, claim[1], claim[2], now_ms
+  local claim = held[i] or fresh[user_id]
+  if claim then
+    reply[at] = is_winner[user_id] and GRABBED or REPEATED
+    reply[at + 1], reply[at + 2], reply[at + 3] = claim[1], claim[2], claim[3]
     is_winner[user_id] = nil
   else
     reply[at], reply[at + 1], reply[at + 2], reply[at + 3] = refusal, 0, 0, refusal_ms

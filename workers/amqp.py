@@ -3,8 +3,9 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
 
 import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractConnection
@@ -12,22 +13,32 @@ from aio_pika.abc import AbstractChannel, AbstractConnection
 log = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_S: Final = 5.0
+CLOSE_TIMEOUT_S: Final = 5.0
+HEARTBEAT_S: Final = 10  # unless the URL names one; a dead link shows after three missed
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 5.0
 
 
 class ConnectionLost(Exception):
-    """RabbitMQ closed the connection or the channel."""
+    """RabbitMQ closed the connection or the channel, or cancelled the consumer."""
 
 
 class Session:
-    """A connection with one channel; `lost` is set when either is gone."""
+    """A connection with one channel; `lost` is set when either is gone, or a consumer of it."""
 
     def __init__(self, connection: AbstractConnection, channel: AbstractChannel) -> None:
         self.channel = channel
         self.lost = asyncio.Event()
         connection.close_callbacks.add(self._note_lost)
         channel.close_callbacks.add(self._note_lost)
+
+    async def notice_cancelled_consumers(self) -> None:
+        """Count a consumer that the broker cancelled, as when its queue is deleted, as a loss.
+
+        The channel itself stays open then, and nothing would ever be delivered on it again.
+        """
+        underlay = await self.channel.get_underlay_channel()
+        underlay.on_consumer_cancel_callbacks.add(self._note_lost)
 
     def _note_lost(self, *_: Any) -> None:
         self.lost.set()
@@ -36,15 +47,24 @@ class Session:
 @asynccontextmanager
 async def session(url: str) -> AsyncIterator[Session]:
     async with asyncio.timeout(CONNECT_TIMEOUT_S):
-        connection = await aio_pika.connect(url)
+        connection = await aio_pika.connect(with_heartbeat(url))
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
             # An unroutable message must be an error: the relay would delete a claim nobody queued.
             channel = await connection.channel(publisher_confirms=True, on_return_raises=True)
         yield Session(connection, channel)
     finally:
-        async with asyncio.timeout(CONNECT_TIMEOUT_S):
-            await connection.close()
+        # A broker that does not answer the farewell must not hide why we are leaving.
+        with suppress(Exception):
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await connection.close()
+
+
+def with_heartbeat(url: str) -> str:
+    query = urlsplit(url).query
+    if "heartbeat" in parse_qs(query):
+        return url
+    return f"{url}{'&' if query else '?'}heartbeat={HEARTBEAT_S}"
 
 
 async def keep_running(name: str, work: Callable[[], Awaitable[None]], stop: asyncio.Event) -> None:
@@ -68,8 +88,6 @@ async def keep_running(name: str, work: Callable[[], Awaitable[None]], stop: asy
 
 async def pause(stop: asyncio.Event, seconds: float) -> None:
     """Wait, but no longer than until `stop` is set."""
-    try:
+    with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await stop.wait()
-    except TimeoutError:
-        return

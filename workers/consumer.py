@@ -7,15 +7,16 @@ from typing import Final
 
 from aio_pika.abc import AbstractIncomingMessage
 
-from workers.amqp import ConnectionLost, keep_running, pause, session
+from workers.amqp import ConnectionLost, Session, keep_running, pause, session
 from workers.dead_letters import AmqpDeadLetters
 from workers.ledger import LedgerHandler
-from workers.topology import LEDGER_QUEUE, dead_letter_queue, declare_ledger_queue
+from workers.topology import LEDGER_QUEUE, declare_ledger_queue
 
 log = logging.getLogger(__name__)
 
 PREFETCH: Final = 32  # messages of up to 64 KiB
 BATCH_BYTES: Final = 96 * 1024
+BROKER_TIMEOUT_S: Final = 10.0  # to subscribe, and to take the acknowledgements of a batch
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 5.0
 
@@ -32,12 +33,8 @@ class LedgerConsumer:
 
     async def _consume_until(self, stop: asyncio.Event) -> None:
         async with session(self._url) as opened:
-            await opened.channel.set_qos(prefetch_count=PREFETCH)
-            queue = await declare_ledger_queue(opened.channel)
-            dead_letters = AmqpDeadLetters(opened.channel, dead_letter_queue(LEDGER_QUEUE))
-            handler = self._make_handler(dead_letters)
-            arrived: asyncio.Queue[AbstractIncomingMessage] = asyncio.Queue()
-            await queue.consume(arrived.put)
+            handler = self._make_handler(AmqpDeadLetters(opened.channel, LEDGER_QUEUE))
+            arrived = await _subscribe(opened)
             while not stop.is_set():
                 batch = await _next_batch(arrived, stop, opened.lost)
                 if batch:
@@ -62,7 +59,21 @@ class LedgerConsumer:
             if stop.is_set() or lost.is_set():
                 return  # unacknowledged: it will be delivered again
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-        await batch[-1].ack(multiple=True)
+        async with asyncio.timeout(BROKER_TIMEOUT_S):
+            # Each by itself: `multiple` would speak for every earlier message of the channel too.
+            for message in batch:
+                await message.ack()
+
+
+async def _subscribe(opened: Session) -> asyncio.Queue[AbstractIncomingMessage]:
+    """Declare the queue and consume it; the returned queue never holds more than PREFETCH."""
+    arrived: asyncio.Queue[AbstractIncomingMessage] = asyncio.Queue()
+    async with asyncio.timeout(BROKER_TIMEOUT_S):
+        await opened.channel.set_qos(prefetch_count=PREFETCH)
+        queue = await declare_ledger_queue(opened.channel)
+        await opened.notice_cancelled_consumers()
+        await queue.consume(arrived.put)
+    return arrived
 
 
 async def _next_batch(

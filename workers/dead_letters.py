@@ -11,8 +11,11 @@ from aio_pika import DeliveryMode, Message
 from aio_pika.abc import AbstractChannel
 
 from app.ledger.claims import Rejected
+from workers.topology import declare_dead_letter_queue
 
 PUT_TIMEOUT_S: Final = 10.0
+PUT_AT_ONCE: Final = 500
+MAX_REASON: Final = 1000  # the headers of a message have to fit into one frame
 
 
 class DeadLetters(Protocol):
@@ -21,7 +24,7 @@ class DeadLetters(Protocol):
 
 
 class AmqpDeadLetters:
-    """Keeps them in a dead-letter queue, with the reason as a header."""
+    """Keeps them in the dead-letter queue of `queue`, with the reason as a header."""
 
     def __init__(self, channel: AbstractChannel, queue: str) -> None:
         self._channel = channel
@@ -29,13 +32,20 @@ class AmqpDeadLetters:
 
     async def put(self, rejected: Sequence[Rejected]) -> None:
         async with asyncio.timeout(PUT_TIMEOUT_S):
-            for body, reason in rejected:
-                message = Message(
-                    body.encode(),
-                    delivery_mode=DeliveryMode.PERSISTENT,
-                    headers={"x-reason": reason},
-                )
-                await self._channel.default_exchange.publish(message, self._queue, mandatory=True)
+            # Again, for a queue that somebody deleted would hold up everything behind this.
+            kept_in = await declare_dead_letter_queue(self._channel, self._queue)
+        for first in range(0, len(rejected), PUT_AT_ONCE):
+            async with asyncio.timeout(PUT_TIMEOUT_S), asyncio.TaskGroup() as confirms:
+                for letter in rejected[first : first + PUT_AT_ONCE]:
+                    confirms.create_task(self._publish(letter, kept_in.name))
+
+    async def _publish(self, letter: Rejected, queue: str) -> None:
+        message = Message(
+            letter.body.encode(),
+            delivery_mode=DeliveryMode.PERSISTENT,
+            headers={"x-reason": letter.reason[:MAX_REASON]},
+        )
+        await self._channel.default_exchange.publish(message, queue, mandatory=True)
 
 
 class FileDeadLetters:

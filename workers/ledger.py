@@ -2,12 +2,17 @@
 
 import logging
 from collections.abc import Sequence
+from typing import Final
 
 from app.ledger.claims import Claim, Rejected, book_claims, claim_body, parse_claims
+from app.ledger.posting import InsufficientFunds
 from app.store.database import Database, is_data_error
 from workers.dead_letters import DeadLetters
 
 log = logging.getLogger(__name__)
+
+# At most ten values a claim go into one statement, and an SQLite takes 32,766.
+CLAIMS_PER_TRANSACTION: Final = 3000
 
 
 class LedgerHandler:
@@ -27,11 +32,12 @@ class LedgerHandler:
                 good, bad = parse_claims(line)
                 claims += good
                 rejected += bad
-        rejected += await self._book(claims)
+        for first in range(0, len(claims), CLAIMS_PER_TRANSACTION):
+            rejected += await self._book(claims[first : first + CLAIMS_PER_TRANSACTION])
         self.booked += len(claims)
         if rejected:
             for body_of_claim, reason in rejected:
-                log.error("dead letter: %s: %s", reason, body_of_claim)
+                log.error("dead letter: %.300s: %.300s", reason, body_of_claim)
             await self._dead_letters.put(rejected)
 
     async def _book(self, claims: Sequence[Claim]) -> list[Rejected]:
@@ -41,10 +47,11 @@ class LedgerHandler:
         try:
             return await self._database.transaction(lambda work: book_claims(work, claims))
         except Exception as error:
-            if not is_data_error(error):
+            # An escrow short of money is one packet's trouble and must not hold up the others.
+            if not isinstance(error, InsufficientFunds) and not is_data_error(error):
                 raise
             if len(claims) == 1:
-                return [Rejected(claim_body(claims[0]), f"refused by the database: {error}")]
+                return [Rejected(claim_body(claims[0]), f"cannot be booked: {error!r}")]
         half = len(claims) // 2
         return await self._book(claims[:half]) + await self._book(claims[half:])
 

@@ -17,8 +17,9 @@ CONFIRM_TIMEOUT_S: Final = 10.0
 class AmqpPublisher:
     """A Publisher over one channel, opened at the first message and again after a failure."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, confirm_timeout_s: float = CONFIRM_TIMEOUT_S) -> None:
         self._url = url
+        self._confirm_timeout_s = confirm_timeout_s
         self._open: AsyncExitStack | None = None
         self._session: Session | None = None
         self._exchange: AbstractExchange | None = None
@@ -27,7 +28,7 @@ class AmqpPublisher:
         """Return when all are confirmed; raise when one was not, or was unroutable."""
         try:
             exchange = await self._connected()
-            async with asyncio.timeout(CONFIRM_TIMEOUT_S), asyncio.TaskGroup() as confirms:
+            async with asyncio.timeout(self._confirm_timeout_s), asyncio.TaskGroup() as confirms:
                 for body in bodies:
                     message = Message(body, delivery_mode=DeliveryMode.PERSISTENT)
                     confirms.create_task(
@@ -49,7 +50,7 @@ class AmqpPublisher:
         await self.close()
         async with AsyncExitStack() as opening:
             self._session = await opening.enter_async_context(session(self._url))
-            async with asyncio.timeout(CONFIRM_TIMEOUT_S):
+            async with asyncio.timeout(self._confirm_timeout_s):
                 self._exchange = await declare_claims_exchange(self._session.channel)
             self._open = opening.pop_all()
         return self._exchange

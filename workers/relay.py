@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
 from redis.asyncio import Redis
@@ -15,16 +16,28 @@ from workers.amqp import keep_running
 log = logging.getLogger(__name__)
 
 GROUP: Final = "relay"
-ENTRIES_PER_STREAM: Final = 64  # one entry holds the claims of one script call
-BLOCK_MS: Final = 1000  # under the socket time-out
-ABANDONED_MS: Final = 10_000  # entries that another relay has read and not confirmed for this long
 MESSAGE_BYTES: Final = 64 * 1024
+_FIELD: Final = b"claims"
+_FROM_START: Final = b"0-0"
 
 
 class Publisher(Protocol):
     """Takes messages over: returns when all are safe elsewhere, raises when one may not be."""
 
     async def publish(self, bodies: Sequence[bytes]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RelayLimits:
+    """One entry holds the claims of one script call, up to about 20 KiB."""
+
+    entries_per_read: int = 1024  # over all streams, but one of each at least
+    entries_per_stream: int = 64
+    block_ms: int = 1000  # under the socket time-out
+    abandoned_ms: int = 10_000  # what another relay has read and not confirmed for this long
+
+    def of_each(self, streams: int) -> int:
+        return max(1, min(self.entries_per_stream, self.entries_per_read // streams))
 
 
 class _Entry(NamedTuple):
@@ -36,12 +49,21 @@ class _Entry(NamedTuple):
 class Relay:
     """Moves outbox entries to a publisher, many entries a message, at least once each."""
 
-    def __init__(self, redis: Redis, keys: KeySpace, publisher: Publisher, name: str) -> None:
+    def __init__(
+        self,
+        redis: Redis,
+        keys: KeySpace,
+        publisher: Publisher,
+        name: str,
+        limits: RelayLimits | None = None,
+    ) -> None:
         self._redis = redis
         self._runner: CommandRunner = redis
         self._streams = keys.outboxes()
         self._publisher = publisher
         self._name = name
+        self._limits = limits or RelayLimits()
+        self._count = self._limits.of_each(len(self._streams))
 
     async def run(self, stop: asyncio.Event) -> None:
         await keep_running("relay", lambda: self._relay_until(stop), stop)
@@ -65,8 +87,8 @@ class Relay:
         while not stop.is_set():
             if loop.time() >= next_takeover_s:
                 await self._take_over_abandoned()
-                next_takeover_s = loop.time() + ABANDONED_MS / 1000
-            if entries := await self._read(">", block_ms=BLOCK_MS):
+                next_takeover_s = loop.time() + self._limits.abandoned_ms / 1000
+            if entries := await self._read(">", block_ms=self._limits.block_ms):
                 await self._move(entries)
 
     async def _create_groups(self) -> None:
@@ -81,20 +103,25 @@ class Relay:
         # execute_command: the typed call answers in two shapes, by protocol version.
         options: list[Any] = ["BLOCK", block_ms] if block_ms else []
         reply = await self._runner.execute_command(
-            *("XREADGROUP", "GROUP", GROUP, self._name, "COUNT", ENTRIES_PER_STREAM, *options),
+            *("XREADGROUP", "GROUP", GROUP, self._name, "COUNT", self._count, *options),
             *("STREAMS", *self._streams, *[after] * len(self._streams)),
         )
         return list(_entries(reply))
 
     async def _take_over_abandoned(self) -> None:
         for stream in self._streams:
-            _, claimed, *_ = await self._redis.xautoclaim(
-                stream, GROUP, self._name, ABANDONED_MS, count=ENTRIES_PER_STREAM
-            )
-            entries = [_Entry(stream, entry_id, fields[b"claims"]) for entry_id, fields in claimed]
-            if entries:
-                log.info("took over %d entries of %s", len(entries), stream)
-                await self._move(entries)
+            cursor = _FROM_START
+            while True:
+                reply = await self._runner.execute_command(
+                    *("XAUTOCLAIM", stream, GROUP, self._name, self._limits.abandoned_ms, cursor),
+                    *("COUNT", self._count),
+                )
+                cursor = reply[0]
+                if entries := list(_entries({stream.encode(): reply[1]})):
+                    log.info("took over %d entries of %s", len(entries), stream)
+                    await self._move(entries)
+                if cursor == _FROM_START:
+                    break
 
     async def _move(self, entries: Sequence[_Entry]) -> None:
         await self._publisher.publish(list(pack([entry.body for entry in entries])))
@@ -103,24 +130,33 @@ class Relay:
             ids.setdefault(entry.stream, []).append(entry.entry_id)
         async with self._redis.pipeline(transaction=False) as pipeline:
             for stream, stream_ids in ids.items():
+                # Both or neither: an entry that is acknowledged but not deleted is read by no one,
+                # and stays for ever. A transaction a stream, for each may be in another slot.
+                pipeline.execute_command("MULTI")
                 pipeline.xack(stream, GROUP, *stream_ids)
                 pipeline.xdel(stream, *stream_ids)
+                pipeline.execute_command("EXEC")
             await pipeline.execute()
 
 
 def _entries(reply: Any) -> Iterator[_Entry]:
+    """The entries of an XREADGROUP reply, in the shape of either protocol version."""
     if not reply:
         return
     streams = reply.items() if isinstance(reply, dict) else reply
-    for stream, entries in streams:
+    for stream, found in streams:
+        # Protocol 3 wraps the entries of a stream once more.
+        entries = found[0] if len(found) == 1 and isinstance(found[0], list) else found
         for entry_id, fields in entries:
             if fields:  # an entry of our own pending list that was deleted has none
                 yield _Entry(stream.decode(), entry_id, _body(fields))
 
 
 def _body(fields: Any) -> bytes:
-    body: bytes = fields[b"claims"] if isinstance(fields, dict) else fields[1]
-    return body
+    """What grab.lua wrote; of anything else all there is, for the consumer to set aside."""
+    named = fields if isinstance(fields, dict) else dict(zip(*[iter(fields)] * 2, strict=True))
+    body = named.get(_FIELD)
+    return body if isinstance(body, bytes) else repr(fields).encode()
 
 
 def pack(bodies: Sequence[bytes]) -> Iterator[bytes]:

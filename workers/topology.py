@@ -20,18 +20,23 @@ async def declare_claims_exchange(channel: AbstractChannel) -> AbstractExchange:
     return await channel.declare_exchange(CLAIMS_EXCHANGE, ExchangeType.TOPIC, durable=True)
 
 
+async def declare_dead_letter_queue(channel: AbstractChannel, queue: str) -> AbstractQueue:
+    return await channel.declare_queue(
+        dead_letter_queue(queue), durable=True, arguments={"x-queue-type": "quorum"}
+    )
+
+
 async def declare_ledger_queue(channel: AbstractChannel) -> AbstractQueue:
     """Declare the ledger's queue with its dead-letter queue, and bind it to the claims exchange."""
     exchange = await declare_claims_exchange(channel)
-    dead_letters = dead_letter_queue(LEDGER_QUEUE)
-    await channel.declare_queue(dead_letters, durable=True, arguments={"x-queue-type": "quorum"})
+    dead_letters = await declare_dead_letter_queue(channel, LEDGER_QUEUE)
     queue = await channel.declare_queue(
         LEDGER_QUEUE,
         durable=True,
         arguments={
             "x-queue-type": "quorum",
             "x-dead-letter-exchange": "",
-            "x-dead-letter-routing-key": dead_letters,
+            "x-dead-letter-routing-key": dead_letters.name,
             "x-dead-letter-strategy": "at-least-once",
             "x-overflow": "reject-publish",
             "x-delivery-limit": DELIVERY_LIMIT,

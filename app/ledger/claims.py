@@ -1,6 +1,7 @@
 """Books claims: rows, payments and what is left of each packet, once whatever is sent again."""
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
@@ -13,6 +14,9 @@ from app.store.times import to_sql
 from lua.ids import MAX_PACKET_ID, PacketId, UserId, parse_user_id
 from splitter.money import MAX_SHARES, MAX_TOTAL_FEN, Fen
 
+_DECIMAL: Final = re.compile(r"[1-9][0-9]{0,18}", re.ASCII)
+# JSON that is nested deeper than Python recurses is unreadable too, and no reason to stop.
+_UNREADABLE: Final = (ValueError, TypeError, KeyError, RecursionError)
 _LATEST_MS: Final = 253_402_300_799_999  # the last millisecond that a DATETIME can hold
 
 
@@ -46,12 +50,12 @@ def parse_claims(body: bytes) -> tuple[list[Claim], list[Rejected]]:
     """Read one outbox entry, as grab.lua writes it. What is not a claim is rejected by itself."""
     try:
         entry = json.loads(body)
-        packet_id = PacketId(_integer(int(entry["packet_id"]), MAX_PACKET_ID))
+        packet_id = _packet_id(entry["packet_id"])
         claimed_at_ms = _integer(entry["claimed_at_ms"], _LATEST_MS)
         rows: list[Any] = entry["claims"]
         if not isinstance(rows, list):
             raise TypeError("claims is not a list")
-    except (ValueError, TypeError, KeyError) as error:
+    except _UNREADABLE as error:
         return [], [Rejected(body.decode(errors="replace"), f"unreadable entry: {error!r}")]
     claims = []
     rejected = []
@@ -67,10 +71,16 @@ def parse_claims(body: bytes) -> tuple[list[Claim], list[Rejected]]:
                     claimed_at_ms,
                 )
             )
-        except (ValueError, TypeError) as error:
+        except _UNREADABLE as error:
             alone = {"packet_id": str(packet_id), "claimed_at_ms": claimed_at_ms, "claims": [row]}
             rejected.append(Rejected(json.dumps(alone), f"unreadable claim: {error!r}"))
     return claims, rejected
+
+
+def _packet_id(value: Any) -> PacketId:
+    if not isinstance(value, str) or not _DECIMAL.fullmatch(value):
+        raise ValueError(f"{value!r} is not the decimal text of a packet id")
+    return PacketId(_integer(int(value), MAX_PACKET_ID))
 
 
 def _integer(value: Any, largest: int) -> int:
@@ -141,7 +151,7 @@ async def _lock_packets(
 
 
 def _is_covered(packet: _Packet, claims: Sequence[Claim]) -> bool:
-    """Whether all of `claims` fit into what the packet has left and each seq occurs once."""
+    """Whether all of `claims` fit into what the packet has left, be each of them new."""
     return (
         len(claims) <= packet.remaining_shares
         and sum(claim.amount_fen for claim in claims) <= packet.remaining_fen

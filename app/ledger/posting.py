@@ -64,6 +64,8 @@ async def post(transaction: Transaction, journals: Sequence[Journal]) -> None:
             rows.append((name, reference, account_id, amount_fen, booked_at))
         if balance_fen != 0:
             raise ValueError(f"journal {name} does not sum to 0")
+    if not rows:
+        return
     for account_id in sorted(payments):
         await _take(transaction, account_id, Fen(-payments[account_id]))
     await transaction.insert(

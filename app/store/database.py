@@ -3,10 +3,11 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
+from asyncmy.errors import MySQLError
 from tortoise import Tortoise
 from tortoise.backends.base.client import BaseDBAsyncClient, TransactionalDBClient
 from tortoise.backends.base.config_generator import expand_db_url
@@ -124,21 +125,28 @@ async def _begun(client: BaseDBAsyncClient) -> AsyncIterator[TransactionalDBClie
     context = client._in_transaction()
     try:
         begun = await context.__aenter__()
-    except BaseException:
+    except BaseException as error:
         transactional = getattr(context, "client", None)
         connection = getattr(transactional, "_connection", None)
         pool = getattr(client, "_pool", None)
         if connection is not None and pool is not None:
             connection.close()
             await pool.release(connection)
+        if isinstance(error, MySQLError):  # nor what opening a connection raises
+            raise OperationalError(error) from error
         raise
     try:
         yield begun
     except BaseException as error:
-        await context.__aexit__(type(error), error, error.__traceback__)
+        # On a connection that broke, rolling back fails as well and would hide why.
+        with suppress(MySQLError):
+            await context.__aexit__(type(error), error, error.__traceback__)
         raise
     else:
-        await context.__aexit__(None, None, None)
+        try:
+            await context.__aexit__(None, None, None)
+        except MySQLError as error:  # Tortoise does not translate what COMMIT raises
+            raise OperationalError(error) from error
 
 
 def is_data_error(error: Exception) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 import aio_pika
 import pytest
 
+from tests.servers.deadline import poll_until
 from tests.servers.rabbitmq import RabbitServer, start_rabbitmq
 
 QUEUE = "kept"
@@ -67,7 +68,12 @@ def test_pid_is_the_virtual_machine_itself(server: RabbitServer) -> None:
 
 async def test_ctl_lists_queues_and_stops_and_starts_the_broker(server: RabbitServer) -> None:
     await publish(server.url, b"one more")
-    assert f"{QUEUE}\t1" in server.ctl("list_queues", "name", "messages")
+    # A broker counts the messages of its quorum queues once in a few seconds.
+    poll_until(
+        lambda: f"{QUEUE}\t1\n" in server.ctl("list_queues", "name", "messages"),
+        deadline_s=30,
+        what="rabbitmqctl shows the message",
+    )
     server.ctl("stop_app")
     with pytest.raises(OSError, match="refused"):
         server.probe()
