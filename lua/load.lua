@@ -4,7 +4,7 @@
 -- KEYS: meta shares
 -- ARGV: offset tie_factor amount_fen...
 -- Returns: {status, loaded}: OK with the shares loaded so far; ALREADY_OPEN; GAP when the chunk
---   does not join what is there; UNRANKABLE when an amount does not fit a board score.
+--   does not join what is there; UNRANKABLE when an amount is below 1 or does not fit a board score.
 local OK, ALREADY_OPEN, GAP, UNRANKABLE = 0, 1, 2, 3
 local MAX_SCORE = 2 ^ 53 - 1
 
@@ -23,7 +23,8 @@ local shares = {}
 for i = 1, amounts do
   local amount_fen = tonumber(ARGV[i + 2])
   local seq = offset + i
-  if amount_fen * tie_factor + (tie_factor - 1 - seq) > MAX_SCORE then return {UNRANKABLE, loaded} end
+  local score = amount_fen * tie_factor + (tie_factor - 1 - seq)
+  if amount_fen < 1 or score > MAX_SCORE then return {UNRANKABLE, loaded} end
   loaded_fen = loaded_fen + amount_fen
   shares[i] = string.format('%.0f:%.0f', seq, amount_fen)
 end
