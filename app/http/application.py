@@ -9,6 +9,7 @@ from app.http.boards import board_routes
 from app.http.errors import install_error_handler
 from app.http.grab import grab_routes
 from app.http.health import health_routes
+from app.http.openapi import openapi_routes
 from app.http.packets import packet_routes
 from app.services import Services
 
@@ -37,4 +38,5 @@ def build_application(services: Services, name: str = "redpacket") -> Sanic[Any,
     app.blueprint(board_routes(services))
     app.blueprint(account_routes(services))
     app.blueprint(health_routes(services))
+    app.blueprint(openapi_routes())
     return app

@@ -22,5 +22,8 @@ def to_ms(at: datetime) -> int:
 
 
 def to_sql(at_ms: int) -> str:
-    """The literal that both MySQL and SQLite take for a DATETIME(3)."""
-    return to_datetime(at_ms).isoformat(sep=" ", timespec="milliseconds")
+    """The literal that both MySQL and SQLite take for a DATETIME(3).
+
+    SQLite compares times as text, so this is exactly the text that a Tortoise query asks for.
+    """
+    return to_datetime(at_ms).isoformat(sep=" ")
