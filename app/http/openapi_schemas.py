@@ -4,12 +4,12 @@ from typing import Any, Final
 
 from app.http.problems import WORDINGS
 from app.packets.funding import DEFAULT_LIFE_MS, LONGEST_LIFE_MS, MAX_GREETING
+from app.store.times import LATEST_MS
 from ranking.packet_board import MAX_ROWS
 from splitter.money import MAX_SHARES, MAX_TOTAL_FEN
 
 Json = dict[str, Any]
 
-LAST_MS: Final = 253_402_300_799_999
 _USER_ID: Final[Json] = {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"}
 _PACKET_ID: Final[Json] = {"type": "string", "pattern": "^[0-9a-hjkmnp-tv-z]{20}$"}
 _TEXT: Final[Json] = {"type": "string"}
@@ -42,7 +42,7 @@ def _list(schema: str) -> Json:
 
 
 _FEN: Final = _integer(1, MAX_TOTAL_FEN)
-_MS: Final = _integer(0, LAST_MS)
+_MS: Final = _integer(0, LATEST_MS)
 _SHARES: Final = _integer(1, MAX_SHARES)
 _SEQ: Final = _integer(1, MAX_SHARES)
 _CURSOR: Final = _nullable({"type": "string", "pattern": "^[0-9]{1,19}$"})
@@ -96,7 +96,7 @@ SCHEMAS: Final[Json] = {
             "min_fen": _integer(1, MAX_TOTAL_FEN, default=1),
             "cap_fen": _nullable(_FEN),
             "greeting": {"type": "string", "maxLength": MAX_GREETING, "default": ""},
-            "opens_at_ms": _nullable(_integer(1, LAST_MS)),
+            "opens_at_ms": _nullable(_integer(1, LATEST_MS)),
             "life_ms": _integer(1, LONGEST_LIFE_MS, default=DEFAULT_LIFE_MS),
         },
         optional=("kind", "min_fen", "cap_fen", "greeting", "opens_at_ms", "life_ms"),

@@ -20,17 +20,15 @@ from app.packets.funding import DEFAULT_LIFE_MS, LONGEST_LIFE_MS, MAX_GREETING, 
 from app.packets.opening import terms_of
 from app.packets.reading import PacketReader, PacketView
 from app.services import Services
-from app.store.models import Claim, Packet
-from app.store.times import now_ms, to_ms
+from app.store.models import Packet
+from app.store.times import LATEST_MS, now_ms, to_ms
 from lua.ids import PacketId
-from lua.scripts import Grab
 from splitter.money import MAX_SHARES, MAX_TOTAL_FEN, Fen
 from splitter.terms import Kind, Terms
 
 _CREATE_FIELDS: Final = frozenset(
     ("kind", "total_fen", "shares", "min_fen", "cap_fen", "greeting", "opens_at_ms", "life_ms")
 )
-_LAST_MS: Final = 253_402_300_799_999
 _CLAIMS_PER_PAGE: Final = 100
 _TICKET_GRACE_MS: Final = 60_000
 
@@ -75,7 +73,7 @@ def packet_routes(services: Services) -> Blueprint:
         claim = await reader.claim_of(packet_id, caller.user_id)
         if claim is None:
             raise Problem("no_claim")
-        return json(_claim_json(caller.user_id, claim))
+        return json(_claim_json(caller.user_id, claim.seq, claim.amount_fen, claim.at_ms))
 
     @blueprint.get("/v1/packets/<public_id:str>/proof")
     async def proof(request: Request, public_id: str) -> HTTPResponse:
@@ -130,7 +128,7 @@ def _order(request: Request, sender_id: Any) -> PacketOrder:
             cap_fen=None if cap_fen is None else Fen(cap_fen),
         ),
         greeting=text(body, "greeting", MAX_GREETING, ""),
-        opens_at_ms=optional_integer(body, "opens_at_ms", 1, _LAST_MS),
+        opens_at_ms=optional_integer(body, "opens_at_ms", 1, LATEST_MS),
         life_ms=integer(body, "life_ms", 1, LONGEST_LIFE_MS, default=DEFAULT_LIFE_MS),
     )
 
@@ -158,26 +156,20 @@ def _view_json(view: PacketView, public_id: str) -> dict[str, Any]:
     return packet_json(view.packet, public_id) | {
         "claimed": view.claimed,
         "remaining": view.remaining,
-        "claims": [_claim_row_json(claim) for claim in view.claims],
+        "claims": [
+            _claim_json(claim.user_id, claim.seq, claim.amount_fen, to_ms(claim.claimed_at))
+            for claim in view.claims
+        ],
         "next_cursor": None if view.next_seq is None else str(view.next_seq),
     }
 
 
-def _claim_row_json(claim: Claim) -> dict[str, Any]:
-    return {
-        "user_id": claim.user_id,
-        "seq": claim.seq,
-        "amount_fen": claim.amount_fen,
-        "claimed_at_ms": to_ms(claim.claimed_at),
-    }
-
-
-def _claim_json(user_id: str, claim: Grab) -> dict[str, Any]:
+def _claim_json(user_id: str, seq: int, amount_fen: int, claimed_at_ms: int) -> dict[str, Any]:
     return {
         "user_id": user_id,
-        "seq": claim.seq,
-        "amount_fen": claim.amount_fen,
-        "claimed_at_ms": claim.at_ms,
+        "seq": seq,
+        "amount_fen": amount_fen,
+        "claimed_at_ms": claimed_at_ms,
     }
 
 

@@ -10,14 +10,13 @@ from tortoise.exceptions import IntegrityError
 
 from app.ledger.posting import Entry, Journal, packet_account, post, user_account
 from app.store.database import Transaction
-from app.store.times import to_sql
+from app.store.times import LATEST_MS, to_sql
 from lua.ids import MAX_PACKET_ID, PacketId, UserId, parse_user_id
 from splitter.money import MAX_SHARES, MAX_TOTAL_FEN, Fen
 
 _DECIMAL: Final = re.compile(r"[1-9][0-9]{0,18}", re.ASCII)
 # JSON that is nested deeper than Python recurses is unreadable too, and no reason to stop.
 _UNREADABLE: Final = (ValueError, TypeError, KeyError, RecursionError)
-_LATEST_MS: Final = 253_402_300_799_999  # the last millisecond that a DATETIME can hold
 
 
 class Claim(NamedTuple):
@@ -51,7 +50,7 @@ def parse_claims(body: bytes) -> tuple[list[Claim], list[Rejected]]:
     try:
         entry = json.loads(body)
         packet_id = _packet_id(entry["packet_id"])
-        claimed_at_ms = _integer(entry["claimed_at_ms"], _LATEST_MS)
+        claimed_at_ms = _integer(entry["claimed_at_ms"], LATEST_MS)
         rows: list[Any] = entry["claims"]
         if not isinstance(rows, list):
             raise TypeError("claims is not a list")

@@ -2,6 +2,9 @@
 
 import time
 from datetime import UTC, datetime, timedelta
+from typing import Final
+
+LATEST_MS: Final = 253_402_300_799_999  # the last millisecond that a DATETIME can hold
 
 _EPOCH = datetime(1970, 1, 1)
 
