@@ -56,7 +56,7 @@ def settings(redis_server: RedisServer, mysql_url: str) -> Settings:
     return Settings(
         redis_url=redis_server.url,
         mysql_url=mysql_url,
-        secret=secrets.token_bytes(32),
+        secret=secrets.token_hex(32).encode(),
         tokens=TokenSettings("HS256", secrets.token_hex(32)),
         port=port,
         partitions=4,
