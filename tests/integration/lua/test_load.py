@@ -77,6 +77,14 @@ async def test_amount_whose_score_would_not_be_exact_is_refused(lab: Lab) -> Non
     assert await lab.remaining() == ["1:1", f"2:{HIGHEST_OF_THREE}"]
 
 
+@pytest.mark.parametrize("amount", [0, -1])
+async def test_share_below_one_fen_is_refused_and_nothing_loaded(lab: Lab, amount: int) -> None:
+    loaded = await lab.scripts.load(PACKET, 3, 0, fen([5, amount, 5]))
+
+    assert loaded == Loaded(LoadStatus.UNRANKABLE, 0)
+    assert await lab.snapshot() == {}
+
+
 async def test_largest_chunk_fits_into_one_call(lab: Lab) -> None:
     amounts = fen([7] * MAX_SHARES_PER_LOAD)
     loaded = await lab.scripts.load(PACKET, 1_000_000, 0, amounts)
