@@ -13,7 +13,9 @@ from bench.stack import Stack
 
 SECONDS: Final = 10
 CLAIMS: Final = 200_000
-CONNECTIONS: Final = 64
+TRIAL_SECONDS: Final = 3
+TRIAL_CLAIMS: Final = 100_000
+CONNECTIONS: Final = 128
 POLL_S: Final = 0.002
 DEADLINE_S: Final = 60.0
 
@@ -21,7 +23,7 @@ DEADLINE_S: Final = 60.0
 def bench_lag(stack: Stack) -> dict[str, Any]:
     with stack.api() as (port, api_pid), stack.workers() as workers:
         full_per_s = _full_load(stack, port)
-        delay_ms = round(1000 * CONNECTIONS / (full_per_s / 2))
+        delay_ms = _delay_for(stack, port, full_per_s / 2)
         packet_id, public_id = stack.create_packet(CLAIMS)
         tickets = stack.tickets(packet_id, CLAIMS)
         counter = RowCounter(stack, packet_id)
@@ -58,9 +60,25 @@ def bench_lag(stack: Stack) -> dict[str, Any]:
 
 
 def _full_load(stack: Stack, port: int) -> float:
-    packet_id, public_id = stack.create_packet(100_000)
-    tickets = stack.tickets(packet_id, 100_000)
-    return wrk.grab(port, public_id, tickets, 3, stack.directory).per_second
+    return _load(stack, port, wrk.CONNECTIONS, 0)
+
+
+def _delay_for(stack: Stack, port: int, wanted_per_s: float) -> int:
+    """The pause before each request with which CONNECTIONS make `wanted_per_s`, by trial."""
+    delay_ms = 1000 * CONNECTIONS / wanted_per_s
+    made_per_s = _load(stack, port, CONNECTIONS, round(delay_ms))
+    waiting_ms = 1000 * CONNECTIONS / made_per_s - delay_ms
+    return max(1, round(delay_ms - waiting_ms))
+
+
+def _load(stack: Stack, port: int, connections: int, delay_ms: int) -> float:
+    packet_id, public_id = stack.create_packet(TRIAL_CLAIMS)
+    tickets = stack.tickets(packet_id, TRIAL_CLAIMS)
+    return wrk.grab(
+        *(port, public_id, tickets, TRIAL_SECONDS, stack.directory),
+        connections=connections,
+        delay_ms=delay_ms,
+    ).per_second
 
 
 class _Watcher(threading.Thread):

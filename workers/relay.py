@@ -11,7 +11,7 @@ from redis.exceptions import ResponseError
 
 from lua.keys import KeySpace
 from lua.scripts import CommandRunner
-from workers.amqp import keep_running
+from workers.amqp import keep_running, pause
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +35,9 @@ class RelayLimits:
     entries_per_stream: int = 64
     block_ms: int = 1000  # under the socket time-out
     abandoned_ms: int = 10_000  # what another relay has read and not confirmed for this long
+    # Without a backlog, entries are left to gather for this long: a message costs broker, consumer
+    # and database about the same whether it holds 10 claims or 200.
+    gather_ms: int = 10
 
     def of_each(self, streams: int) -> int:
         return max(1, min(self.entries_per_stream, self.entries_per_read // streams))
@@ -90,6 +93,8 @@ class Relay:
                 next_takeover_s = loop.time() + self._limits.abandoned_ms / 1000
             if entries := await self._read(">", block_ms=self._limits.block_ms):
                 await self._move(entries)
+                if len(entries) < self._count:
+                    await pause(stop, self._limits.gather_ms / 1000)
 
     async def _create_groups(self) -> None:
         for stream in self._streams:
@@ -145,9 +150,9 @@ def _entries(reply: Any) -> Iterator[_Entry]:
         return
     streams = reply.items() if isinstance(reply, dict) else reply
     for stream, found in streams:
-        # Protocol 3 wraps the entries of a stream once more.
-        entries = found[0] if len(found) == 1 and isinstance(found[0], list) else found
-        for entry_id, fields in entries:
+        # Protocol 3 wraps the entries of a stream once more; an entry begins with its id.
+        wrapped = len(found) == 1 and not isinstance(next(iter(found[0]), None), bytes)
+        for entry_id, fields in found[0] if wrapped else found:
             if fields:  # an entry of our own pending list that was deleted has none
                 yield _Entry(stream.decode(), entry_id, _body(fields))
 
