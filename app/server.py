@@ -73,7 +73,9 @@ async def _drain(connections: set[Any], seconds: float) -> None:
         async with asyncio.timeout(seconds):
             while connections:
                 for connection in list(connections):
-                    connection.close_if_idle()
+                    # Sanic calls a connection idle whose next request has arrived but not begun.
+                    if not connection.recv_buffer:
+                        connection.close_if_idle()
                 await asyncio.sleep(0.02)
     for connection in list(connections):
         connection.abort()

@@ -20,9 +20,9 @@ PACKETS_PER_PAGE: Final = 100
 
 
 def overdue_packets(now: int) -> QuerySet[Packet]:
-    """The packets that should be open at `now`, in milliseconds, by id."""
+    """The packets that should be open at `now`, in milliseconds, in the order of their index."""
     funded_before = to_datetime(now - GRACE_MS)
-    return Packet.filter(state="funded", created_at__lt=funded_before).order_by("id")
+    return Packet.filter(state="funded", created_at__lt=funded_before).order_by("expires_at", "id")
 
 
 class Opener:
@@ -41,21 +41,21 @@ class Opener:
 
         Page after page, so that packets that cannot be opened do not hide those behind them.
         """
-        opened = 0
-        last_id = 0
-        while overdue := await self._overdue_after(last_id):
+        opened = refused = 0
+        while overdue := await self._overdue(refused):
             for packet in overdue:
                 try:
                     await self._opener.open(packet)
                     opened += 1
                 except (OpeningFailed, ValueError) as error:
                     log.error("packet %d does not open: %s", packet.id, error)
-            last_id = overdue[-1].id
+                    refused += 1
         return opened
 
-    async def _overdue_after(self, last_id: int) -> list[Packet]:
-        query = overdue_packets(now_ms()).filter(id__gt=last_id)
-        return await self._database.read(lambda: query.limit(self._packets_per_page))
+    async def _overdue(self, skipped: int) -> list[Packet]:
+        # What was opened is no longer overdue; what could not be opened still is, and is skipped.
+        query = overdue_packets(now_ms()).offset(skipped).limit(self._packets_per_page)
+        return await self._database.read(lambda: query)
 
     async def _open_until(self, stop: asyncio.Event) -> None:
         while not stop.is_set():

@@ -66,6 +66,10 @@ class PacketOpener:
             loaded = await self._scripts.load(packet_id, len(amounts), offset, chunk)
             if loaded.status is LoadStatus.ALREADY_OPEN:
                 return
+            if loaded.status is LoadStatus.GAP and loaded.loaded > offset:
+                # Another version of us, with chunks of another size, got this far and died.
+                offset = loaded.loaded
+                continue
             if loaded.status is not LoadStatus.OK:
                 raise OpeningFailed(
                     f"packet {packet_id}: chunk at {offset} refused, {loaded.status.name},"

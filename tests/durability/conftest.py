@@ -1,0 +1,58 @@
+"""`redpacket serve`, `worker relay` and `worker ledger` as processes, fresh for each test."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from app.config import Settings
+from app.services import Services
+from tests.deployment import Deployment, MemoryDeadLetters
+from tests.durability.fleet import Fleet, start_all
+from tests.durability.program import Program, environment_of
+from tests.integration.workers.broker import Broker
+from tests.servers.rabbitmq import RabbitServer
+from workers.topology import LEDGER_QUEUE
+
+
+@pytest.fixture
+def settings(settings: Settings, rabbitmq_server: RabbitServer) -> Settings:
+    """With a broker, and a secret that an environment variable can carry."""
+    secret = secrets.token_hex(32).encode()
+    return replace(settings, amqp_url=rabbitmq_server.url, secret=secret)
+
+
+@pytest.fixture
+async def broker(rabbitmq_server: RabbitServer) -> AsyncIterator[Broker]:
+    broker = Broker(rabbitmq_server)
+    await broker.forget()
+    yield broker
+    await broker.forget()
+
+
+@pytest.fixture
+async def fleet(
+    settings: Settings,
+    services: Services,
+    broker: Broker,
+    rabbitmq_server: RabbitServer,
+    tmp_path: Path,
+) -> AsyncIterator[Fleet]:
+    environment = environment_of(settings)
+    api = Program(tmp_path, ("serve",), environment, settings.port)
+    relay = Program(tmp_path, ("worker", "relay"), environment)
+    ledger = Program(tmp_path, ("worker", "ledger"), environment)
+    with ExitStack() as guarded:
+        for program in (api, relay, ledger):
+            guarded.enter_context(program)
+        await start_all([api, relay, ledger])
+        # A queue declared less than a second ago does not outlive kill -9 (docs/durability.md).
+        await asyncio.to_thread(rabbitmq_server.wait_queue_on_disk, LEDGER_QUEUE)
+        async with aiohttp.ClientSession() as session:
+            deployment = Deployment(settings, services, api.url, session, MemoryDeadLetters())
+            yield Fleet(api, relay, ledger, deployment, broker)

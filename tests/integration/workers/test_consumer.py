@@ -1,0 +1,170 @@
+"""The consumer: acknowledged only what is booked or set aside, and set aside only what must be."""
+
+import asyncio
+
+import pytest
+
+from app.store.models import Packet
+from tests.eventually import eventually
+from tests.integration.workers.broker import DEAD_QUEUE
+from tests.integration.workers.lab import HookedHandler, Lab, message_of, running
+from tests.servers.mariadb import MariaServer
+from workers.dead_letters import AmqpDeadLetters
+from workers.topology import DELIVERY_LIMIT, LEDGER_QUEUE
+
+
+async def claims_in_queue(lab: Lab, shares: int = 5) -> Packet:
+    """A packet whose claims, one a share, wait in RabbitMQ as one message each."""
+    await lab.broker.declare()
+    packet = await lab.packet(shares)
+    for number in range(shares):
+        [grab] = await lab.grab(packet, f"user{number}")
+        await lab.broker.publish(message_of(packet, f"user{number}", grab))
+    return packet
+
+
+async def test_while_the_database_is_down_nothing_is_acknowledged_or_set_aside(
+    lab: Lab, mariadb_server: MariaServer
+) -> None:
+    packet = await claims_in_queue(lab)
+    refused = 0
+
+    async def count() -> None:
+        nonlocal refused
+        refused += 1
+
+    def handler(dead_letters: AmqpDeadLetters) -> HookedHandler:
+        return HookedHandler(lab.services, dead_letters, before=count)
+
+    mariadb_server.kill()
+    try:
+        async with running(lab.consumer(handler)):
+
+            async def tried_again() -> bool:
+                return refused >= 3
+
+            await eventually(tried_again, what="a batch that is tried again")
+            assert await lab.broker.state(DEAD_QUEUE) == (0, 0)
+            await asyncio.to_thread(mariadb_server.start)
+            assert len(await lab.booked(packet, 5)) == 5
+    finally:
+        if not mariadb_server.is_running:
+            mariadb_server.start()
+
+    assert await lab.broker.left_behind() == 0
+    assert await lab.broker.state(DEAD_QUEUE) == (0, 0)
+    assert await lab.money_gap() == 0
+
+
+async def test_acknowledgements_lost_after_the_commit_book_nothing_twice(lab: Lab) -> None:
+    packet = await claims_in_queue(lab)
+    handled = 0
+
+    def handler(dead_letters: AmqpDeadLetters) -> HookedHandler:
+        async def lose_the_channel() -> None:
+            nonlocal handled
+            handled += 1
+            if handled == 1:
+                await dead_letters._channel.close()
+
+        return HookedHandler(lab.services, dead_letters, after=lose_the_channel)
+
+    async with running(lab.consumer(handler)):
+
+        async def delivered_again() -> bool:
+            return handled >= 2
+
+        await eventually(delivered_again, what="a second delivery")
+        await lab.booked(packet, 5)
+
+    assert len(await lab.rows(packet)) == 5
+    assert await lab.broker.left_behind() == 0
+    assert await lab.money_gap() == 0
+
+
+@pytest.mark.parametrize("queue", [LEDGER_QUEUE, "connection"])
+async def test_an_idle_consumer_comes_back_when_its_queue_or_connection_is_gone(
+    lab: Lab, queue: str
+) -> None:
+    packet = await lab.packet(shares=1)
+    [grab] = await lab.grab(packet, "ann")
+    async with running(lab.consumer()):
+        await lab.until_consumed()
+
+        if queue == "connection":
+            lab.broker.server.ctl("close_all_connections", "test")
+        else:
+            await lab.broker.delete(queue)
+
+        await lab.until_consumed()
+        await lab.broker.publish(message_of(packet, "ann", grab))
+        await lab.booked(packet, 1)
+
+
+async def test_told_to_stop_in_mid_batch_the_consumer_finishes_and_acknowledges_it(
+    lab: Lab,
+) -> None:
+    packet = await claims_in_queue(lab)
+    begun, go_on, stop = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def hold() -> None:
+        begun.set()
+        await go_on.wait()
+
+    def handler(dead_letters: AmqpDeadLetters) -> HookedHandler:
+        return HookedHandler(lab.services, dead_letters, before=hold)
+
+    consuming = asyncio.create_task(lab.consumer(handler).run(stop))
+    async with asyncio.timeout(20):
+        await begun.wait()
+    stop.set()
+    go_on.set()
+    async with asyncio.timeout(20):
+        await consuming
+
+    assert len(await lab.rows(packet)) + await lab.broker.left_behind() == 5
+    async with running(lab.consumer()):
+        assert len(await lab.booked(packet, 5)) == 5
+    assert await lab.broker.left_behind() == 0
+
+
+async def test_a_batch_that_fails_when_told_to_stop_goes_to_the_next_consumer(lab: Lab) -> None:
+    packet = await claims_in_queue(lab)
+    tried = asyncio.Event()
+
+    async def fail() -> None:
+        tried.set()
+        raise ConnectionError("the database is gone")
+
+    def handler(dead_letters: AmqpDeadLetters) -> HookedHandler:
+        return HookedHandler(lab.services, dead_letters, before=fail)
+
+    async with running(lab.consumer(handler)), asyncio.timeout(20):
+        await tried.wait()
+    assert await lab.rows(packet) == []
+
+    async with running(lab.consumer()):
+        assert len(await lab.booked(packet, 5)) == 5
+
+
+async def test_a_message_that_keeps_killing_its_consumer_is_set_aside_by_the_broker(
+    lab: Lab,
+) -> None:
+    await lab.broker.declare()
+    await lab.broker.publish(b"deadly")
+    deliveries = 0
+
+    async with lab.broker.channel() as channel:
+        queue = await channel.get_queue(LEDGER_QUEUE)
+
+        async def delivered_and_died() -> bool:
+            nonlocal deliveries
+            message = await queue.get(fail=False)
+            if message is not None:
+                deliveries += 1
+                await message.nack(requeue=True)
+            return await lab.broker.state(DEAD_QUEUE) == (1, 0)
+
+        await eventually(delivered_and_died, what="the message in the dead-letter queue")
+
+    assert deliveries == DELIVERY_LIMIT + 1
