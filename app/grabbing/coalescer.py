@@ -107,18 +107,18 @@ class Coalescer:
         try:
             async with asyncio.timeout(self._limits.reply_timeout_s):
                 reply = await self._call(packet_id, [user_id for user_id, _ in batch])
+            if reply.status is not GrabStatus.OK:
+                raise GrabUnavailable(reply.status)
+            for (_, future), grab in zip(batch, reply.grabs, strict=True):
+                if not future.done():
+                    future.set_result(grab)
+        except GrabUnavailable as unavailable:
+            self._refuse(batch, unavailable)
         except Exception as error:
             # The server may have run the script: nobody is told "failed", everybody "ask again".
-            unavailable = GrabUnavailable(None)
-            unavailable.__cause__ = error
-            self._refuse(batch, unavailable)
-        else:
-            if reply.status is GrabStatus.OK:
-                for (_, future), grab in zip(batch, reply.grabs, strict=True):
-                    if not future.done():
-                        future.set_result(grab)
-            else:
-                self._refuse(batch, GrabUnavailable(reply.status))
+            ask_again = GrabUnavailable(None)
+            ask_again.__cause__ = error
+            self._refuse(batch, ask_again)
         finally:
             lane.calls -= 1
             self._flush(packet_id, lane)
