@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
+from sanic import Sanic
 from schemathesis import Case, GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
@@ -89,8 +90,6 @@ async def test_every_answer_keeps_the_contract(deployment: Deployment, operation
 
 
 async def test_contract_names_exactly_the_routes_there_are(deployment: Deployment) -> None:
-    from sanic import Sanic
-
     app = Sanic.get_app(f"test-{deployment.settings.key_prefix}")
     routes = {
         (method.lower(), "/" + route.path.replace("<public_id:str>", "{packet_id}"))

@@ -1,0 +1,160 @@
+"""What a sender pays, a packet holds and users receive; once, whatever is sent again."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.deployment import Answer, Deployment
+
+
+async def create(deployment: Deployment, user: str, key: str | None, **body: Any) -> Answer:
+    return await deployment.ask("POST", "/v1/packets", user=user, body=body, key=key)
+
+
+async def balance(deployment: Deployment, user: str) -> int:
+    return int((await deployment.ask("GET", "/v1/account", user=user)).body["balance_fen"])
+
+
+async def count(deployment: Deployment, table: str) -> int:
+    [row] = await deployment.services.database.transaction(
+        lambda work: work.rows(f"SELECT COUNT(*) AS n FROM {table}")
+    )
+    return int(row["n"])
+
+
+async def test_creating_debits_the_sender_exactly(deployment: Deployment) -> None:
+    await deployment.top_up("sender", 1500)
+
+    created = await create(deployment, "sender", "k", total_fen=1000, shares=5)
+
+    assert created.status == 201
+    assert created.headers["location"] == f"/v1/packets/{created.body['packet_id']}"
+    assert await balance(deployment, "sender") == 500
+
+
+async def test_too_little_money_creates_nothing(deployment: Deployment) -> None:
+    await deployment.top_up("sender", 999)
+
+    refused = await create(deployment, "sender", "k", total_fen=1000, shares=5)
+
+    assert (refused.status, refused.code) == (409, "insufficient_funds")
+    assert await balance(deployment, "sender") == 999
+    assert await count(deployment, "packet") == await count(deployment, "idempotency") - 1 == 0
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        {"total_fen": 10, "shares": 15},
+        {"total_fen": 10, "shares": 15, "kind": "equal"},
+        {"total_fen": 100, "shares": 10, "cap_fen": 5},
+        {"total_fen": 100, "shares": 10, "min_fen": 11},
+        {"total_fen": 100, "shares": 10, "min_fen": 6, "cap_fen": 5},
+    ],
+)
+async def test_impossible_terms_are_refused_before_anything_is_stored(
+    deployment: Deployment, terms: dict[str, Any]
+) -> None:
+    await deployment.top_up("sender", 1000)
+
+    refused = await create(deployment, "sender", "k", **terms)
+
+    assert (refused.status, refused.code) == (422, "impossible_terms")
+    assert "fen" in refused.body["detail"]
+    assert await count(deployment, "packet") == 0
+    assert await create(deployment, "sender", "k", total_fen=1000, shares=5)  # the key is unspent
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("total_fen", 0),
+        ("total_fen", -1),
+        ("total_fen", 10**12 + 1),
+        ("total_fen", 1000.0),
+        ("total_fen", True),
+        ("total_fen", "1000"),
+        ("total_fen", None),
+        ("shares", 0),
+        ("shares", 1_000_001),
+        ("kind", "unfair"),
+        ("greeting", "x" * 201),
+        ("greeting", 7),
+        ("opens_at_ms", 0),
+        ("life_ms", 0),
+        ("colour", "red"),
+    ],
+)
+async def test_a_wrong_field_is_named(deployment: Deployment, field: str, value: Any) -> None:
+    refused = await create(
+        deployment, "sender", "k", **({"total_fen": 1000, "shares": 5} | {field: value})
+    )
+
+    assert (refused.status, refused.code) == (422, "invalid_field")
+    assert refused.body["field"] == field
+
+
+async def test_one_key_makes_one_packet_however_often_it_is_sent(deployment: Deployment) -> None:
+    await deployment.top_up("sender", 10_000)
+
+    answers = await asyncio.gather(
+        *(create(deployment, "sender", "k", total_fen=1000, shares=5) for _ in range(20))
+    )
+    other_user = await create(deployment, "other", "k", total_fen=1000, shares=5)
+
+    assert {answer.status for answer in answers} == {201}
+    assert len({answer.body["packet_id"] for answer in answers}) == 1
+    assert await balance(deployment, "sender") == 9_000
+    assert other_user.code == "insufficient_funds"  # keys are each user's own
+
+
+async def test_a_key_is_not_for_two_requests(deployment: Deployment) -> None:
+    await deployment.top_up("sender", 10_000)
+    await create(deployment, "sender", "k", total_fen=1000, shares=5)
+
+    other = await create(deployment, "sender", "k", total_fen=1000, shares=6)
+    missing = await create(deployment, "sender", None, total_fen=1000, shares=5)
+    odd = await create(deployment, "sender", "two words", total_fen=1000, shares=5)
+
+    assert (other.status, other.code) == (422, "idempotency_key_reused")
+    assert (missing.status, missing.code) == (400, "idempotency_key_missing")
+    assert (odd.status, odd.code) == (422, "invalid_field")
+    assert await balance(deployment, "sender") == 9_000
+
+
+async def test_fifty_first_credits_at_once_add_up(deployment: Deployment) -> None:
+    def credit(number: int) -> Any:
+        return deployment.ask(
+            *("POST", "/v1/admin/accounts/ann/top-ups"),
+            user="root",
+            admin=True,
+            body={"amount_fen": 7},
+            key=f"k{number % 50}",
+        )
+
+    answers = await asyncio.gather(*(credit(number) for number in range(100)))
+
+    assert {answer.status for answer in answers} == {201}
+    assert await balance(deployment, "ann") == 50 * 7
+
+
+async def test_entries_page_over_everything_once_and_sum_to_the_balance(
+    deployment: Deployment,
+) -> None:
+    for amount_fen in range(1, 8):
+        await deployment.top_up("ann", amount_fen)
+    await create(deployment, "ann", "k", total_fen=10, shares=2)
+
+    entries: list[dict[str, Any]] = []
+    cursor = ""
+    while True:
+        page = await deployment.ask("GET", f"/v1/account/entries?limit=3{cursor}", user="ann")
+        entries += page.body["entries"]
+        if page.body["next_cursor"] is None:
+            break
+        cursor = f"&cursor={page.body['next_cursor']}"
+
+    assert [entry["amount_fen"] for entry in entries] == [-10, 7, 6, 5, 4, 3, 2, 1]
+    assert len({entry["entry_id"] for entry in entries}) == 8
+    assert await balance(deployment, "ann") == sum(entry["amount_fen"] for entry in entries) == 18
