@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import uvloop
+from redis.exceptions import RedisError
+from tortoise.exceptions import BaseORMException
 
 from app.auth.packet_ids import PacketIds
 from app.auth.signing import sign_token
@@ -22,6 +24,7 @@ from app.store.database import open_database
 FINE: Final = 0
 DIFFERENCE: Final = 1
 COULD_NOT_RUN: Final = 2
+_CANNOT_RUN: Final = (BadSettings, UnsafeRedis, PacketNotFound, RedisError, BaseORMException)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     try:
         return int(parsed.run(parsed))
-    except (BadSettings, UnsafeRedis, PacketNotFound, OSError, ValueError) as error:
+    except (*_CANNOT_RUN, OSError, ValueError) as error:
         print(f"redpacket: {error}", file=sys.stderr)
         return COULD_NOT_RUN
     except KeyboardInterrupt:

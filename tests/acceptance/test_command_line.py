@@ -101,3 +101,19 @@ async def test_missing_settings_are_named_and_exit_2() -> None:
 
     assert code == 2
     assert "REDPACKET_REDIS_URL is not set" in output
+
+
+async def test_a_store_that_is_not_there_is_told_without_a_traceback() -> None:
+    [port] = free_ports(1)
+    environment = {
+        "REDPACKET_REDIS_URL": f"redis://127.0.0.1:{port}/0",
+        "REDPACKET_MYSQL_URL": f"mysql://user:password@127.0.0.1:{port}/redpacket",
+        "REDPACKET_AMQP_URL": f"amqp://127.0.0.1:{port}/",
+        "REDPACKET_SECRET": "s" * 32,
+        "REDPACKET_JWT_SECRET": "j" * 32,
+    }
+
+    for command in (("serve",), ("worker", "relay"), ("db", "migrate")):
+        code, output = await redpacket(*command, environment=environment)
+        assert code == 2, output
+        assert "Traceback" not in output

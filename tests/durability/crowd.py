@@ -38,6 +38,8 @@ class Crowd:
 
     async def reached(self, answers: int) -> None:
         """Return once there are so many answers."""
+        if self.answers >= answers:
+            return
         event = self._milestones.setdefault(answers, asyncio.Event())
         async with asyncio.timeout(USER_DEADLINE_S):
             await event.wait()

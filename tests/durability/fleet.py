@@ -9,7 +9,7 @@ from typing import Final
 from app.demo.audit import Audit, audit
 from app.packet_command import verify_packet
 from app.services import Services
-from lua.ids import PacketId, UserId
+from lua.ids import UserId
 from tests.deployment import Deployment
 from tests.durability.crowd import Crowd
 from tests.durability.program import Program
@@ -70,7 +70,7 @@ class Fleet:
             return await self.outbox() == 0
 
         await eventually(drained, what="an empty outbox", deadline_s=DRAIN_DEADLINE_S)
-        packet_id = PacketId(self.services.packet_ids.read(self.packet_id))
+        packet_id = self.services.packet_ids.read(self.packet_id)
         found = await audit(self.services.database, self.services.live, packet_id, crowd.told)
         print(
             f"\n{what}: {found.line()} grabs={crowd.answers}"

@@ -5,10 +5,13 @@ import time
 from pathlib import Path
 
 import pytest
+from aio_pika import Message
 from redis import Redis
 
 from app.config import Settings
+from app.ledger.claims import Claim, claim_body
 from app.services import Services
+from splitter.money import Fen
 from tests.durability.fleet import MIDDLE, SHARES, Fleet
 from tests.durability.program import environment_of, redpacket
 from tests.eventually import eventually
@@ -16,6 +19,7 @@ from tests.servers.guarded import GuardedProcess
 from tests.servers.programs import plain_environment
 from tests.servers.rabbitmq import RabbitServer
 from tests.servers.redis import RedisServer
+from workers.topology import CLAIMS_EXCHANGE, CLAIMS_ROUTING_KEY
 
 BROKER_STOPS_S = 20.0
 SLOWEST_ANSWER_S = 10.0
@@ -62,17 +66,44 @@ async def test_an_unbound_queue_keeps_the_outbox_and_drains_it_when_bound_again(
     assert not crowd.troubles
 
 
+async def test_every_claim_delivered_again_in_other_batches_changes_nothing(fleet: Fleet) -> None:
+    crowd, users = await fleet.crowd()
+    await crowd.everybody(users)
+    await fleet.reckon(crowd, "delivered once")
+    number = fleet.services.packet_ids.read(fleet.packet_id)
+    winners = await fleet.services.live.winners(number, SHARES)
+    assert winners is not None
+    bodies = [
+        claim_body(Claim(number, grab.seq, user, Fen(grab.amount_fen), grab.at_ms)).encode()
+        for user, grab in winners.items()
+    ]
+
+    async with fleet.broker.channel() as channel:
+        exchange = await channel.get_exchange(CLAIMS_EXCHANGE)
+        for first in range(0, SHARES, 77):
+            message = Message(b"\n".join(bodies[first : first + 77]))
+            await exchange.publish(message, CLAIMS_ROUTING_KEY, mandatory=True)
+
+    async def consumed() -> bool:
+        listed = fleet.broker.server.ctl("list_queues", "--no-table-headers", "messages")
+        return set(listed.split()) == {"0"}
+
+    await eventually(consumed, what="queues without messages")
+    await fleet.reckon(crowd, "delivered twice")
+
+
 async def test_sigterm_under_load_answers_every_grab_that_was_let_in(fleet: Fleet) -> None:
     crowd, users = await fleet.crowd()
     asking = asyncio.create_task(crowd.everybody(users))
-    await crowd.reached(MIDDLE)
-
-    status = await asyncio.to_thread(fleet.api.end_in_order)
-    await asyncio.to_thread(fleet.api.start)
+    statuses = []
+    for answers in (MIDDLE // 2, MIDDLE, MIDDLE * 3 // 2):
+        await crowd.reached(answers)
+        statuses.append(await asyncio.to_thread(fleet.api.end_in_order))
+        await asyncio.to_thread(fleet.api.start)
 
     await asking
-    await fleet.reckon(crowd, "SIGTERM api")
-    assert status == 0
+    await fleet.reckon(crowd, "SIGTERM api, three times")
+    assert statuses == [0, 0, 0]
     # Had an accepted grab gone unanswered, its user would have learnt of the claim by asking again.
     assert crowd.first_words == {"grabbed": SHARES}
     assert "503" not in crowd.troubles
