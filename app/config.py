@@ -24,11 +24,11 @@ class BadSettings(ValueError):
 class Settings:
     """`secret` signs packet ids and tickets; every process of a deployment has the same."""
 
-    redis_url: str
-    mysql_url: str
+    redis_url: str = field(repr=False)  # URLs carry passwords
+    mysql_url: str = field(repr=False)
     secret: bytes = field(repr=False)
     tokens: TokenSettings = field(repr=False)
-    amqp_url: str | None = None
+    amqp_url: str | None = field(default=None, repr=False)
     host: str = "127.0.0.1"
     port: int = 8000
     durability: Durability = "fsync"

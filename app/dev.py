@@ -21,6 +21,7 @@ from app.server import serve_application, stop_on_signals
 from app.services import Services, open_services
 from workers.dead_letters import FileDeadLetters
 from workers.ledger import DirectPublisher, LedgerHandler
+from workers.opener import Opener
 from workers.relay import Relay
 
 FINE: Final = 0
@@ -57,7 +58,8 @@ async def _serve_and_show(
     workers_stop = asyncio.Event()
     app = build_application(services)
     serving = asyncio.create_task(serve_application(app, settings, stop, listening))
-    relaying = asyncio.create_task(relay.run(workers_stop))
+    opener = Opener(services.database, services.opener)
+    working = asyncio.gather(relay.run(workers_stop), opener.run(workers_stop))
     try:
         await _first_of(listening.wait(), serving)
         console.print(f"redpacket dev mode: {url}  (data in {directory})")
@@ -79,7 +81,7 @@ async def _serve_and_show(
         stop.set()
         await serving
         workers_stop.set()
-        await relaying
+        await working
 
 
 async def _first_of(wanted: Any, serving: asyncio.Task[None]) -> None:

@@ -2,10 +2,8 @@
 
 import time
 from collections.abc import AsyncIterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
 
 from redis.asyncio import Redis
 
@@ -53,16 +51,15 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
     """Connect and wire. Raises UnsafeRedis where Redis does not keep what it is told."""
     keys = KeySpace(settings.partitions, settings.key_prefix)
     redis = open_redis(settings.redis_url, settings.redis_connections)
-    # Spawned, not forked: a fork would share the sockets of this process.
-    executor = ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn"))
+    splitting = Splitting()
     try:
         await check_redis(redis, settings.durability)
         async with open_database(settings.mysql_url, settings.mysql_connections) as database:
-            services = _wire(settings, keys, redis, database, Splitting(executor))
+            services = _wire(settings, keys, redis, database, splitting)
             yield services
             await services.coalescer.drain()
     finally:
-        executor.shutdown(wait=False, cancel_futures=True)
+        splitting.close()
         await redis.aclose()
 
 

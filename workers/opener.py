@@ -4,6 +4,7 @@ import asyncio
 import logging
 from typing import Final
 
+from redis.exceptions import ResponseError
 from tortoise.queryset import QuerySet
 
 from app.packets.opening import OpeningFailed, PacketOpener
@@ -47,7 +48,7 @@ class Opener:
                 try:
                     await self._opener.open(packet)
                     opened += 1
-                except (OpeningFailed, ValueError) as error:
+                except (OpeningFailed, ValueError, ResponseError) as error:
                     log.error("packet %d does not open: %s", packet.id, error)
                     refused += 1
         return opened

@@ -21,6 +21,9 @@ _REMEMBERED: Final = 100_000
 class ForgedPacketId(ValueError):
     """This is not the id of a packet."""
 
+    def __init__(self) -> None:
+        super().__init__("this is not the id of a packet")
+
 
 def _encode(number: int, length: int) -> str:
     return "".join(_ALPHABET[number >> 5 * place & 31] for place in reversed(range(length)))

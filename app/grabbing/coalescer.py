@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from lua.ids import PacketId, UserId
@@ -119,12 +119,16 @@ class Coalescer:
             ask_again = GrabUnavailable(None)
             ask_again.__cause__ = error
             self._refuse(batch, ask_again)
+            # Who waits behind a call that failed would wait as long again, round after round.
+            self._waiting -= len(lane.waiting)
+            self._refuse(lane.waiting, ask_again)
+            lane.waiting.clear()
         finally:
             lane.calls -= 1
             self._flush(packet_id, lane)
 
     def _refuse(
-        self, batch: list[tuple[UserId, asyncio.Future[Grab]]], reason: GrabUnavailable
+        self, batch: Iterable[tuple[UserId, asyncio.Future[Grab]]], reason: GrabUnavailable
     ) -> None:
         for _, future in batch:
             if not future.done():

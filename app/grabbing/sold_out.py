@@ -31,7 +31,7 @@ class SoldOutMarks:
         load_winners: Callable[[PacketId, int], Awaitable[Mapping[UserId, Grab] | None]],
         now_s: Callable[[], float],
     ) -> None:
-        """`load_winners(packet_id, limit)` answers None when there are more than `limit`."""
+        """`load_winners(packet_id, limit)` answers None unless it found all, up to `limit`."""
         self._load_winners = load_winners
         self._now_s = now_s
         self._marks: dict[PacketId, _Mark] = {}

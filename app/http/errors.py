@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from redis.exceptions import RedisError
 from sanic import HTTPResponse, Request, Sanic
-from sanic.exceptions import SanicException
+from sanic.exceptions import RequestCancelled, SanicException
 from sanic.handlers import ErrorHandler
 from tortoise.exceptions import BaseORMException
 
@@ -18,7 +18,7 @@ from app.ledger.idempotency import IdempotencyKeyReused
 from app.ledger.posting import InsufficientFunds
 from app.packets.funding import ImpossibleSchedule
 from app.packets.opening import OpeningFailed
-from app.packets.splitting import UnrankableShares
+from app.packets.splitting import SplittingBusy, UnrankableShares
 from app.store.database import DatabaseBusy
 from splitter.terms import ImpossibleTerms
 
@@ -35,12 +35,14 @@ _OF_STATUS: Final = {
     503: "unavailable",
 }
 
-_PROBLEMS: Final[dict[type[Exception], Callable[[Exception], Problem]]] = {
+_PROBLEMS: Final[dict[type[BaseException], Callable[[BaseException], Problem]]] = {
     Unauthorized: lambda error: Problem(str(error)),
     Forbidden: lambda error: Problem(str(error)),
     ForgedPacketId: lambda _: Problem("packet_unknown"),
     Overloaded: lambda _: Problem("overloaded"),
     DatabaseBusy: lambda _: Problem("overloaded"),
+    SplittingBusy: lambda _: Problem("overloaded"),
+    RequestCancelled: lambda _: Problem("unavailable"),  # the client is gone: nobody reads this
     GrabUnavailable: lambda error: Problem("unavailable", detail=str(error)),
     InsufficientFunds: lambda _: Problem("insufficient_funds"),
     IdempotencyKeyReused: lambda _: Problem("idempotency_key_reused"),
@@ -65,7 +67,7 @@ class ProblemHandler(ErrorHandler):
         return self.default(request, exception)
 
 
-def as_problem(error: Exception) -> Problem:
+def as_problem(error: BaseException) -> Problem:
     if isinstance(error, Problem):
         return error
     make = _PROBLEMS.get(type(error))

@@ -11,6 +11,7 @@ from app.http.problems import Problem
 from lua.ids import UserId, parse_user_id
 
 _IDEMPOTENCY_KEY: Final = re.compile(r"[\x21-\x7e]{1,64}")
+LONGEST_NAME_SHOWN: Final = 64
 _DECIMAL: Final = re.compile(r"0|[1-9][0-9]{0,18}")
 
 
@@ -27,7 +28,8 @@ def json_object(request: Request, known: frozenset[str]) -> Mapping[str, Any]:
         raise Problem("bad_request", detail="the body is not an object")
     for name in body:
         if name not in known:
-            raise Problem("invalid_field", detail="unknown field", field=name)
+            shown = name.encode("ascii", "backslashreplace").decode()[:LONGEST_NAME_SHOWN]
+            raise Problem("invalid_field", detail="unknown field", field=shown)
     return body
 
 

@@ -42,14 +42,25 @@ async def remember_request(
     )
     if inserted == 1:
         return Remembered(subject, is_new=True)
-    lock = "FOR UPDATE" if transaction.dialect == "mysql" else ""
-    [row] = await transaction.rows(
-        f"SELECT request_hash, subject FROM idempotency WHERE user_id = %s AND `key` = %s {lock}",
+    subject_before = await recall_request(transaction, user_id, key, request)
+    if subject_before is None:
+        raise AssertionError(f"idempotency key {key!r} is taken, and is not there")
+    return Remembered(subject_before, is_new=False)
+
+
+async def recall_request(
+    transaction: Transaction, user_id: UserId, key: str, request: RequestHash
+) -> str | None:
+    """The subject that `key` is tied to; None for a new key. Raises IdempotencyKeyReused."""
+    rows = await transaction.rows(
+        "SELECT request_hash, subject FROM idempotency WHERE user_id = %s AND `key` = %s",
         [user_id, key],
     )
-    if bytes(row["request_hash"]) != request:
+    if not rows:
+        return None
+    if bytes(rows[0]["request_hash"]) != request:
         raise IdempotencyKeyReused(key)
-    return Remembered(row["subject"], is_new=False)
+    return str(rows[0]["subject"])
 
 
 _INSERT = {

@@ -4,11 +4,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.auth.packet_ids import PacketIds
-from app.ledger.idempotency import remember_request, request_hash
-from app.ledger.posting import Entry, Journal, packet_account, post, user_account
+from app.ledger.idempotency import (
+    RequestHash,
+    recall_request,
+    remember_request,
+    request_hash,
+)
+from app.ledger.posting import Entry, InsufficientFunds, Journal, packet_account, post, user_account
 from app.packets.splitting import Splitting, check_rankable
 from app.store.database import Database, Transaction
-from app.store.models import Packet
+from app.store.models import Account, Packet
 from app.store.times import now_ms, to_sql
 from lua.ids import PacketId, UserId
 from splitter.proof import commitment, new_seed
@@ -56,6 +61,15 @@ class Funding:
         request = request_hash(
             ["create", order.terms, order.greeting, order.opens_at_ms, order.life_ms]
         )
+        # What the transaction decides is asked here too, so that no split is made for nothing.
+        known = await self._known(order.sender_id, idempotency_key, request)
+        if known is None and await self._balance(order.sender_id) < order.terms.total_fen:
+            # Low because the same request has just been paid for? Then its key is there by now.
+            known = await self._known(order.sender_id, idempotency_key, request)
+            if known is None:
+                raise InsufficientFunds(order.sender_id)
+        if known is not None:
+            return await self._packet(known)
         seed = new_seed()
         check_rankable(await self._splitting.amounts(order.terms, seed))
         created_at_ms = now_ms()
@@ -71,7 +85,7 @@ class Funding:
                 created_at_ms,
             )
             if not remembered.is_new:
-                return PacketId(int(remembered.subject.removeprefix("packet:")))
+                return _packet_id(remembered.subject)
             # Checked here and not before: a repeated request is answered, however late it comes.
             if not created_at_ms <= opens_at_ms <= created_at_ms + LONGEST_WAIT_MS:
                 raise ImpossibleSchedule(
@@ -82,7 +96,24 @@ class Funding:
             return packet_id
 
         funded_id = await self._database.transaction(write)
-        return await self._database.read(lambda: Packet.get(id=funded_id))
+        return await self._packet(funded_id)
+
+    async def _packet(self, packet_id: PacketId) -> Packet:
+        return await self._database.read(lambda: Packet.get(id=packet_id))
+
+    async def _known(self, user_id: UserId, key: str, request: RequestHash) -> PacketId | None:
+        subject = await self._database.transaction(
+            lambda work: recall_request(work, user_id, key, request)
+        )
+        return None if subject is None else _packet_id(subject)
+
+    async def _balance(self, user_id: UserId) -> int:
+        account = await self._database.read(lambda: Account.get_or_none(id=user_account(user_id)))
+        return 0 if account is None else account.balance_fen
+
+
+def _packet_id(subject: str) -> PacketId:
+    return PacketId(int(subject.removeprefix("packet:")))
 
 
 def _funding(packet_id: PacketId, order: PacketOrder, at_ms: int) -> Journal:

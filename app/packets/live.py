@@ -39,14 +39,20 @@ class LivePackets:
         return LiveCounts(claimed, remaining)
 
     async def winners(self, packet_id: PacketId, limit: int) -> Mapping[UserId, Grab] | None:
-        """All claims of a packet by user; None when there are more than `limit`."""
-        key = self._keys.packet(packet_id).claims
-        if await self._redis.hlen(key) > limit:
+        """The claims of a sold-out packet by user.
+
+        None when there are more than `limit`, or fewer than the packet had shares: then Redis has
+        lost something, and nobody may be told "sold out" by what is left.
+        """
+        keys = self._keys.packet(packet_id)
+        shares = await self._redis.hget(keys.meta, "shares")
+        if shares is None or int(shares) > limit:
             return None
-        return {
+        winners = {
             UserId(user.decode()): _claim(value)
-            async for user, value in self._redis.hscan_iter(key, count=_SCAN_COUNT)
+            async for user, value in self._redis.hscan_iter(keys.claims, count=_SCAN_COUNT)
         }
+        return winners if len(winners) == int(shares) else None
 
 
 def _claim(value: bytes) -> Grab:

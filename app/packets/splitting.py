@@ -1,8 +1,11 @@
-"""Runs the split where it does not hold up grabs."""
+"""Runs the split where it does not hold up grabs, and no more of them than can wait."""
 
 import asyncio
-from collections.abc import Sequence
-from concurrent.futures import Executor
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
 from typing import Final
 
 from lua.scripts import MAX_BOARD_SCORE, tie_factor
@@ -10,23 +13,61 @@ from splitter.money import Fen
 from splitter.split import split
 from splitter.terms import Terms
 
+log = logging.getLogger(__name__)
+
 # A larger packet is split in another process: the event loop must not stand still for it.
 INLINE_SHARES: Final = 1000
+WAITING_SPLITS: Final = 8  # a million shares take about half a second
 
 
 class UnrankableShares(ValueError):
     """A share is too large for an exact board score; a cap per share would help."""
 
 
+class SplittingBusy(Exception):
+    """More large packets wait to be split than can be answered in time."""
+
+
+def split_process() -> Executor:
+    """A process, not a thread: a split never lets go of the interpreter lock.
+
+    Spawned, not forked: a fork would share the sockets of this process.
+    """
+    return ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn"))
+
+
 class Splitting:
-    def __init__(self, executor: Executor) -> None:
-        """`executor` has processes, not threads: a split never lets go of the interpreter lock."""
-        self._executor = executor
+    def __init__(self, make_executor: Callable[[], Executor] = split_process) -> None:
+        self._make_executor = make_executor
+        self._executor = make_executor()
+        self._waiting = 0
 
     async def amounts(self, terms: Terms, seed: bytes) -> list[Fen]:
+        """The amounts of all shares. Raises SplittingBusy."""
         if terms.shares <= INLINE_SHARES:
             return split(terms, seed)
-        return await asyncio.get_running_loop().run_in_executor(self._executor, split, terms, seed)
+        if self._waiting >= WAITING_SPLITS:
+            raise SplittingBusy
+        self._waiting += 1
+        try:
+            return await self._elsewhere(terms, seed)
+        finally:
+            self._waiting -= 1
+
+    def close(self) -> None:
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+    async def _elsewhere(self, terms: Terms, seed: bytes) -> list[Fen]:
+        loop = asyncio.get_running_loop()
+        executor = self._executor
+        try:
+            return await loop.run_in_executor(executor, split, terms, seed)
+        except BrokenProcessPool:
+            # Somebody killed the process; a pool never recovers from that by itself.
+            log.warning("the splitting process died; starting another")
+            if executor is self._executor:
+                self._executor = self._make_executor()
+            return await loop.run_in_executor(self._executor, split, terms, seed)
 
 
 def check_rankable(amounts: Sequence[Fen]) -> None:

@@ -95,8 +95,11 @@ async def test_a_wrong_field_is_named(deployment: Deployment, field: str, value:
     assert refused.body["field"] == field
 
 
-async def test_one_key_makes_one_packet_however_often_it_is_sent(deployment: Deployment) -> None:
-    await deployment.top_up("sender", 10_000)
+@pytest.mark.parametrize("funds_fen", [1_000, 10_000])
+async def test_one_key_makes_one_packet_however_often_it_is_sent(
+    deployment: Deployment, funds_fen: int
+) -> None:
+    await deployment.top_up("sender", funds_fen)
 
     answers = await asyncio.gather(
         *(create(deployment, "sender", "k", total_fen=1000, shares=5) for _ in range(20))
@@ -105,7 +108,7 @@ async def test_one_key_makes_one_packet_however_often_it_is_sent(deployment: Dep
 
     assert {answer.status for answer in answers} == {201}
     assert len({answer.body["packet_id"] for answer in answers}) == 1
-    assert await balance(deployment, "sender") == 9_000
+    assert await balance(deployment, "sender") == funds_fen - 1_000
     assert other_user.code == "insufficient_funds"  # keys are each user's own
 
 

@@ -166,6 +166,7 @@ async def test_problems_come_in_the_language_asked_for(
             b'{"greeting": "\\ud800", "total_fen": 9, "shares": 1}',
             "invalid_field",
         ),
+        ("application/json", b'{"\\ud800":1}', "invalid_field"),
         ("application/json", b" " * 20_000, "too_large"),
     ],
 )

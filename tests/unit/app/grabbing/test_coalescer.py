@@ -123,6 +123,21 @@ async def test_no_reply_in_time_is_ask_again_for_all_and_the_next_call_works(
     assert await coalescer.submit(PACKET, UserId("ann")) == claim_of("ann")
 
 
+async def test_those_behind_a_call_that_failed_do_not_wait_round_after_round(
+    script: FakeScript,
+) -> None:
+    script.gate.clear()
+    limits = CoalescerLimits(users_per_call=2, calls_in_flight=1, reply_timeout_s=0.01)
+    coalescer = Coalescer(script, limits)
+
+    futures = [coalescer.submit(PACKET, user) for user in users(100)]
+    found = await asyncio.gather(*futures, return_exceptions=True)
+
+    assert {type(error) for error in found} == {GrabUnavailable}
+    assert len(script.calls) == 1
+    assert coalescer._waiting == 0
+
+
 @pytest.mark.parametrize("trouble", [ConnectionError("gone"), RuntimeError("odd")])
 async def test_trouble_in_a_call_is_ask_again(script: FakeScript, trouble: Exception) -> None:
     script.trouble = trouble

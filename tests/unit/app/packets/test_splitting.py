@@ -1,0 +1,84 @@
+"""Large packets are split elsewhere, a few at a time, even if somebody kills that elsewhere."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+import pytest
+
+from app.packets.splitting import (
+    INLINE_SHARES,
+    WAITING_SPLITS,
+    Splitting,
+    SplittingBusy,
+    UnrankableShares,
+    check_rankable,
+)
+from splitter.money import Fen
+from splitter.split import split
+from splitter.terms import Terms
+
+LARGE = Terms("lucky", Fen(100_000), INLINE_SHARES + 1)
+SEED = b"s" * 32
+
+
+class FakeProcess(Executor):
+    """Runs work at once, or holds it, or is dead."""
+
+    def __init__(self, *, dead: bool = False, holds: bool = False) -> None:
+        self._dead = dead
+        self._holds = holds
+        self.held: list[tuple[Future[Any], Callable[[], Any]]] = []
+
+    def submit(self, work: Any, /, *arguments: Any, **_: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        if self._dead:
+            future.set_exception(BrokenProcessPool("killed"))
+        elif self._holds:
+            self.held.append((future, lambda: work(*arguments)))
+        else:
+            future.set_result(work(*arguments))
+        return future
+
+
+@pytest.mark.parametrize("shares", [1, INLINE_SHARES, INLINE_SHARES + 1])
+async def test_amounts_are_the_split_wherever_it_runs(shares: int) -> None:
+    terms = Terms("lucky", Fen(100_000), shares)
+
+    assert await Splitting(FakeProcess).amounts(terms, SEED) == split(terms, SEED)
+
+
+async def test_a_killed_splitting_process_is_replaced() -> None:
+    processes: Iterator[FakeProcess] = iter([FakeProcess(dead=True), FakeProcess()])
+    splitting = Splitting(lambda: next(processes))
+
+    assert await splitting.amounts(LARGE, SEED) == split(LARGE, SEED)
+    assert await splitting.amounts(LARGE, SEED) == split(LARGE, SEED)
+
+
+async def test_only_so_many_large_packets_wait_and_small_ones_never_do() -> None:
+    process = FakeProcess(holds=True)
+    splitting = Splitting(lambda: process)
+    waiting = [asyncio.create_task(splitting.amounts(LARGE, SEED)) for _ in range(WAITING_SPLITS)]
+    await asyncio.sleep(0)
+
+    with pytest.raises(SplittingBusy):
+        await splitting.amounts(LARGE, SEED)
+    assert len(await splitting.amounts(Terms("lucky", Fen(100), 5), SEED)) == 5
+    for future, work in process.held:
+        future.set_result(work())
+    await asyncio.gather(*waiting)
+
+    process.held.clear()
+    later = asyncio.create_task(splitting.amounts(LARGE, SEED))
+    await asyncio.sleep(0)
+    assert len(process.held) == 1
+    later.cancel()
+
+
+def test_a_share_too_large_for_an_exact_score_is_refused() -> None:
+    check_rankable([Fen(2**51 - 1), Fen(1)])
+    with pytest.raises(UnrankableShares):
+        check_rankable([Fen(2**51), Fen(1)])
