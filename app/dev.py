@@ -79,9 +79,11 @@ async def _serve_and_show(
         return COULD_NOT_RUN
     finally:
         stop.set()
-        await serving
-        workers_stop.set()
-        await working
+        try:
+            await serving
+        finally:
+            workers_stop.set()
+            await working
 
 
 async def _first_of(wanted: Any, serving: asyncio.Task[None]) -> None:
