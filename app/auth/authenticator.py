@@ -19,7 +19,7 @@ class Authenticator:
 
     def grabber(self, authorization: str | None, packet_id: PacketId) -> UserId:
         """Who grabs `packet_id`, by ticket or bearer token. Raises Unauthorized."""
-        if authorization is not None and authorization.startswith("Ticket "):
+        if authorization is not None and authorization[:7].lower() == "ticket ":
             return self._tickets.check(authorization[7:], packet_id, self._now_s())
         return self.caller(authorization).user_id
 

@@ -69,11 +69,12 @@ class Tokens:
                 options={"require": ["exp", "sub"]},
             )
             user_id = parse_user_id(payload["sub"])
+            expires_at_s = float(payload["exp"])
         except jwt.ExpiredSignatureError:
             raise Unauthorized("token_expired") from None
-        except (jwt.InvalidTokenError, ValueError):
+        except (jwt.InvalidTokenError, ValueError, OverflowError):  # of an exp of 400 digits
             raise Unauthorized("token_invalid") from None
-        return Caller(user_id, payload.get("role") == "admin", float(payload["exp"]))
+        return Caller(user_id, payload.get("role") == "admin", expires_at_s)
 
 
 class _CheckedSecret(HMACAlgorithm):

@@ -95,8 +95,9 @@ class Coalescer:
             task = self._loop.create_task(self._run(packet_id, lane, batch))
             self._calls.add(task)
             task.add_done_callback(self._calls.discard)
-        if not waiting and not lane.calls:
-            self._lanes.pop(packet_id, None)
+        # A flush that was due when its lane went must not take the packet's next lane away.
+        if not waiting and not lane.calls and self._lanes.get(packet_id) is lane:
+            del self._lanes[packet_id]
 
     async def _run(
         self,

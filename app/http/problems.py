@@ -92,8 +92,8 @@ def prefers_chinese(accept_language: str) -> bool:
     """Whether Chinese comes before English in an Accept-Language header (RFC 9110, 12.5.4)."""
     best = {"zh": 0.0, "en": 0.0}
     for part in accept_language.lower().split(","):
-        tag, _, weight = part.strip().partition(";q=")
-        language = tag.partition("-")[0].strip()
+        tag, _, weight = "".join(part.split()).partition(";q=")  # blanks may stand around ";"
+        language = tag.partition("-")[0]
         if language in best:
             try:
                 best[language] = max(best[language], float(weight or 1))

@@ -1,12 +1,10 @@
 """Packet ids carry a signature, so a forged one is told from a true one in memory."""
 
-import hmac
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.auth.hmac_key import HmacKey
+from app.auth import packet_ids
 from app.auth.packet_ids import ForgedPacketId, PacketIds
 from lua.ids import MAX_PACKET_ID, PacketId
 
@@ -49,14 +47,44 @@ def test_new_ids_grow_with_time_and_fit_into_63_bits() -> None:
     assert earlier < ids.new() <= MAX_PACKET_ID
 
 
-@given(st.binary(max_size=300), st.binary(min_size=32, max_size=200))
-def test_tag_is_hmac_sha256_of_the_derived_key(message: bytes, secret: bytes) -> None:
-    derived = hmac.digest(secret, b"purpose", "sha256")
+def test_new_ids_of_one_millisecond_differ_and_come_after_those_of_the_one_before() -> None:
+    clock = [1_800_000_000_000]
+    ids = PacketIds(SECRET, lambda: clock[0])
+    earlier = {ids.new() for _ in range(50)}
+    clock[0] += 1
+    later = {ids.new() for _ in range(50)}
 
-    assert HmacKey(secret, "purpose").tag(message) == hmac.digest(derived, message, "sha256")
+    assert len(earlier) > 45  # 21 random bits: next to none repeats
+    assert max(earlier) < min(later)
 
 
-def test_purposes_do_not_share_tags_and_short_secrets_are_refused() -> None:
-    assert HmacKey(SECRET, "a").tag(b"x") != HmacKey(SECRET, "b").tag(b"x")
-    with pytest.raises(ValueError, match="32 bytes"):
-        HmacKey(b"short", "a")
+def test_upper_case_is_refused_although_it_would_name_the_same_number() -> None:
+    good = IDS.write(PacketId(MAX_PACKET_ID))
+
+    assert good != good.upper()
+    with pytest.raises(ForgedPacketId):
+        IDS.read(good.upper())
+
+
+def test_an_id_is_refused_each_time_also_after_its_true_one_was_read() -> None:
+    good = IDS.write(PacketId(42))
+    assert IDS.read(good) == 42
+
+    for forged in (good + " ", good[:-1] + ("0" if good[-1] != "0" else "1")) * 2:
+        with pytest.raises(ForgedPacketId):
+            IDS.read(forged)
+
+
+@given(st.text(min_size=20, max_size=20))
+def test_no_text_of_the_right_length_raises_anything_else(text: str) -> None:
+    with pytest.raises(ForgedPacketId):
+        IDS.read(text)
+
+
+def test_memory_of_read_ids_is_bounded_and_only_a_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packet_ids, "_REMEMBERED", 3)
+    ids = PacketIds(SECRET)
+
+    for number in [*range(10), *range(10)]:
+        assert ids.read(IDS.write(PacketId(number))) == number
+        assert len(ids._remembered) <= 3

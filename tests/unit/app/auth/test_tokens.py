@@ -1,6 +1,7 @@
 """Bearer tokens: only the configured algorithm and key, only while they last."""
 
 import base64
+import hmac
 import json
 import time
 from typing import Any
@@ -68,13 +69,16 @@ def test_public_key_deployment_accepts_its_own_algorithm_only(algorithm: Algorit
 
 
 def test_public_key_used_as_an_hmac_secret_is_refused() -> None:
-    tokens = Tokens(TokenSettings("RS256", pem(RSA_KEY)), time.time)
-    signing_input = f"{segment({'alg': 'HS256', 'typ': 'JWT'})}.{segment(payload())}"
-    tag = jwt.get_algorithm_by_name("HS512")  # any HMAC will do: the algorithm alone must refuse it
-    signature = tag.sign(signing_input.encode(), pem(RSA_KEY).encode())
-    forged = f"{signing_input}.{base64.urlsafe_b64encode(signature).rstrip(b'=').decode()}"
+    public = pem(RSA_KEY)
+    tokens = Tokens(TokenSettings("RS256", public), time.time)
 
-    assert refusal(tokens, forged) == "token_invalid"
+    for secret in (public, public.rstrip("\n")):
+        for name, digest in (("HS256", "sha256"), ("HS512", "sha512")):
+            signing_input = f"{segment({'alg': name, 'typ': 'JWT'})}.{segment(payload())}"
+            tag = hmac.digest(secret.encode(), signing_input.encode(), digest)
+            forged = f"{signing_input}.{base64.urlsafe_b64encode(tag).rstrip(b'=').decode()}"
+
+            assert refusal(tokens, forged) == "token_invalid"
 
 
 @pytest.mark.parametrize("algorithm", ["HS384", "HS512"])
@@ -111,8 +115,7 @@ def test_unsigned_token_is_refused(tokens: Tokens, name: str | None) -> None:
 def test_token_with_odd_claims_is_refused(tokens: Tokens, changes: dict[str, Any]) -> None:
     claims = payload(**changes)
     signing_input = f"{segment({'alg': 'HS256', 'typ': 'JWT'})}.{segment(claims)}"
-    hmac = jwt.get_algorithm_by_name("HS256")
-    signature = hmac.sign(signing_input.encode(), SECRET.encode())
+    signature = hmac.digest(SECRET.encode(), signing_input.encode(), "sha256")
     text = f"{signing_input}.{base64.urlsafe_b64encode(signature).rstrip(b'=').decode()}"
 
     assert refusal(tokens, text) == "token_invalid"
@@ -157,3 +160,76 @@ def test_remembered_token_is_refused_once_it_has_expired() -> None:
     clock[0] = int(now_s) + 60
 
     assert refusal(tokens, token) == "token_expired"
+
+
+def signed_raw(header: bytes, body: bytes) -> str:
+    """A token signed with the right secret, whatever its header and payload are."""
+    parts = [base64.urlsafe_b64encode(part).rstrip(b"=") for part in (header, body)]
+    tag = hmac.digest(SECRET.encode(), b".".join(parts), "sha256")
+    return b".".join([*parts, base64.urlsafe_b64encode(tag).rstrip(b"=")]).decode()
+
+
+GOOD_HEADER = b'{"alg":"HS256","typ":"JWT"}'
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b"{}",
+        b'"HS256"',
+        b"\xff",
+        b"[" * 3000,
+        b'{"alg":["HS256"]}',
+        b'{"alg":{}}',
+        b'{"alg":"hs256"}',
+        b'{"alg":"HS256 "}',
+        b'{"alg":"HS256","kid":7}',
+        b'{"alg":"HS256","crit":["x"],"x":1}',
+        b'{"alg":"HS256","b64":false}',
+    ],
+)
+def test_token_with_an_odd_header_is_refused(tokens: Tokens, header: bytes) -> None:
+    assert refusal(tokens, signed_raw(header, json.dumps(payload()).encode())) == "token_invalid"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b"\xff",
+        b"[" * 2900,
+        b'{"sub":"ann","exp":1e400}',
+        b'{"sub":"ann","exp":NaN}',
+        b'{"sub":"ann","exp":[1]}',
+        b'{"sub":"ann","exp":{}}',
+        b'{"sub":"\xc3\xa9","exp":9999999999}',
+        b'{"sub":"ann\\n","exp":9999999999}',
+        b'{"sub":"ann","exp":9999999999,"nbf":1e400}',
+        b'{"sub":"ann","exp":9999999999,"iat":{}}',
+        b'{"sub":"ann","exp":9999999999,"jti":7}',
+        b'{"sub":true,"exp":9999999999}',
+    ],
+)
+def test_well_signed_token_with_an_odd_payload_is_refused(tokens: Tokens, body: bytes) -> None:
+    assert refusal(tokens, signed_raw(GOOD_HEADER, body)) == "token_invalid"
+
+
+def test_token_that_lasts_beyond_all_time_is_taken_as_far_as_a_clock_can_go(
+    tokens: Tokens,
+) -> None:
+    token = signed_raw(GOOD_HEADER, b'{"sub":"ann","exp":%s}' % (b"9" * 30))
+    assert tokens.check(token).user_id == "ann"
+
+    for digits in (400, 2000):
+        token = signed_raw(GOOD_HEADER, b'{"sub":"ann","exp":%s}' % (b"9" * digits))
+        assert refusal(tokens, token) == "token_invalid"
+
+
+@pytest.mark.parametrize("role", ["Admin", "admin ", "", True, 1, ["admin"], {"admin": True}])
+def test_role_that_is_not_exactly_admin_is_none(tokens: Tokens, role: Any) -> None:
+    assert not tokens.check(sign(payload(role=role))).is_admin
