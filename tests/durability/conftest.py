@@ -15,9 +15,9 @@ from app.services import Services
 from tests.deployment import Deployment, MemoryDeadLetters
 from tests.durability.fleet import Fleet, start_all
 from tests.durability.program import Program, environment_of
+from tests.eventually import eventually
 from tests.integration.workers.broker import Broker
 from tests.servers.rabbitmq import RabbitServer
-from workers.topology import LEDGER_QUEUE
 
 
 @pytest.fixture
@@ -51,8 +51,14 @@ async def fleet(
         for program in (api, relay, ledger):
             guarded.enter_context(program)
         await start_all([api, relay, ledger])
+
+        async def consumer_is_there() -> bool:
+            state = await broker.state()
+            return state is not None and state.consumers > 0
+
+        await eventually(consumer_is_there, what="a ledger consumer on its queue")
         # A queue declared less than a second ago does not outlive kill -9 (docs/durability.md).
-        await asyncio.to_thread(rabbitmq_server.wait_queue_on_disk, LEDGER_QUEUE)
+        await asyncio.to_thread(rabbitmq_server.flush_queue_names)
         async with aiohttp.ClientSession() as session:
             deployment = Deployment(settings, services, api.url, session, MemoryDeadLetters())
             yield Fleet(api, relay, ledger, deployment, broker)

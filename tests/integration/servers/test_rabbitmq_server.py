@@ -47,13 +47,27 @@ async def take(url: str) -> bytes:
 
 async def test_confirmed_message_in_a_quorum_queue_survives_kill(server: RabbitServer) -> None:
     await publish(server.url, b"claims 1..200")
-    server.wait_queue_on_disk(QUEUE)
+    server.flush_queue_names()
     port, first_pid = server.port, server.pid
     server.kill()
     assert not server.is_running
     server.restart()
     assert (server.port, server.pid != first_pid) == (port, True)
     assert await take(server.url) == b"claims 1..200"
+
+
+async def test_queue_declared_anew_under_an_old_name_survives_kill(server: RabbitServer) -> None:
+    await publish(server.url, b"old")
+    server.flush_queue_names()
+    async with await aio_pika.connect(server.url, timeout=ANSWER_WITHIN_S) as connection:
+        await (await connection.channel()).queue_delete(QUEUE)
+    await publish(server.url, b"new")
+
+    server.flush_queue_names()
+    server.kill()
+    server.restart()
+
+    assert await take(server.url) == b"new"
 
 
 async def test_message_survives_orderly_restart(server: RabbitServer) -> None:
