@@ -18,7 +18,9 @@ from app.server import serve_application
 from app.services import Services
 from tests.eventually import eventually
 from workers.ledger import DirectPublisher, LedgerHandler
-from workers.relay import Relay
+from workers.relay import Relay, RelayLimits
+
+RELAY_BLOCK_MS = 50
 
 
 @dataclass(slots=True)
@@ -141,7 +143,9 @@ async def running_workers(services: Services) -> AsyncIterator[MemoryDeadLetters
     """Relay and ledger without a broker between them, as in dev mode."""
     dead_letters = MemoryDeadLetters()
     handler = LedgerHandler(services.database, dead_letters)
-    relay = Relay(services.redis, services.keys, DirectPublisher(handler), "test")
+    # A relay ends once its read does: a short one, for a test ends with it.
+    limits = RelayLimits(block_ms=RELAY_BLOCK_MS)
+    relay = Relay(services.redis, services.keys, DirectPublisher(handler), "test", limits)
     stop = asyncio.Event()
     relaying = asyncio.create_task(relay.run(stop))
     try:

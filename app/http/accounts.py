@@ -11,11 +11,10 @@ from app.http.fields import (
     query_integer,
     user_in_path,
 )
+from app.http.limits import ENTRIES_PER_PAGE
 from app.services import Services
 from app.store.times import to_ms
 from splitter.money import MAX_TOTAL_FEN, Fen
-
-_ENTRIES_PER_PAGE = 100
 
 
 def account_routes(services: Services) -> Blueprint:
@@ -32,7 +31,7 @@ def account_routes(services: Services) -> Blueprint:
     async def entries(request: Request) -> HTTPResponse:
         caller = authenticator.caller(request.headers.get("authorization"))
         before_id = optional_query_integer(request, "cursor", 1, 2**63 - 1)
-        limit = query_integer(request, "limit", 1, _ENTRIES_PER_PAGE, _ENTRIES_PER_PAGE)
+        limit = query_integer(request, "limit", 1, ENTRIES_PER_PAGE, ENTRIES_PER_PAGE)
         found = await accounts.entries(caller.user_id, before_id, limit + 1)
         page = found[:limit]
         return json(

@@ -5,7 +5,8 @@ from typing import Any
 from sanic import Blueprint, HTTPResponse, Request
 from sanic.response import json
 
-from app.http.fields import query_integer, user_in_path
+from app.http.fields import query_integer, query_text, user_in_path
+from app.http.limits import DEFAULT_RANKS
 from app.http.problems import Problem
 from app.packets.reading import PacketReader
 from app.services import Services
@@ -14,8 +15,6 @@ from lua.ids import PacketId, UserId
 from ranking.packet_board import MAX_ROWS
 from ranking.rank import Rank
 
-_DEFAULT_ROWS = 10
-
 
 def board_routes(services: Services) -> Blueprint:
     blueprint = Blueprint("boards")
@@ -23,23 +22,23 @@ def board_routes(services: Services) -> Blueprint:
     board = services.board
 
     async def admitted(request: Request, public_id: str) -> tuple[Packet, UserId]:
-        """The packet, and whose rank is asked for: the caller's, or that of `?user_id=`."""
+        """The packet, and who is calling."""
         caller = services.authenticator.caller(request.headers.get("authorization"))
         packet = await reader.packet(services.packet_ids.read(public_id))
         if packet is None:
             raise Problem("packet_unknown")
-        named = request.args.get("user_id")
-        return packet, caller.user_id if named is None else user_in_path(named)
+        return packet, caller.user_id
 
     @blueprint.get("/v1/packets/<public_id:str>/board")
     async def top(request: Request, public_id: str) -> HTTPResponse:
         packet, _ = await admitted(request, public_id)
-        limit = query_integer(request, "limit", 1, MAX_ROWS, _DEFAULT_ROWS)
+        limit = query_integer(request, "limit", 1, MAX_ROWS, DEFAULT_RANKS)
         return json({"ranks": _json(await board.top(PacketId(packet.id), packet.shares, limit))})
 
     @blueprint.get("/v1/packets/<public_id:str>/board/rank")
     async def rank(request: Request, public_id: str) -> HTTPResponse:
-        packet, user_id = await admitted(request, public_id)
+        packet, caller_id = await admitted(request, public_id)
+        user_id = _named_user(request) or caller_id
         found = await board.rank(PacketId(packet.id), packet.shares, user_id)
         if found is None:
             raise Problem("no_claim")
@@ -47,14 +46,20 @@ def board_routes(services: Services) -> Blueprint:
 
     @blueprint.get("/v1/packets/<public_id:str>/board/around")
     async def around(request: Request, public_id: str) -> HTTPResponse:
-        packet, user_id = await admitted(request, public_id)
-        limit = query_integer(request, "limit", 1, MAX_ROWS, _DEFAULT_ROWS)
+        packet, caller_id = await admitted(request, public_id)
+        user_id = _named_user(request) or caller_id
+        limit = query_integer(request, "limit", 1, MAX_ROWS, DEFAULT_RANKS)
         ranks = await board.around(PacketId(packet.id), packet.shares, user_id, limit)
         if ranks is None:
             raise Problem("no_claim")
         return json({"ranks": _json(ranks)})
 
     return blueprint
+
+
+def _named_user(request: Request) -> UserId | None:
+    named = query_text(request, "user_id")
+    return None if named is None else user_in_path(named)
 
 
 def _json(ranks: list[Rank]) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from redis.exceptions import RedisError
 from sanic import HTTPResponse, Request, Sanic
-from sanic.exceptions import RequestCancelled, SanicException
+from sanic.exceptions import MethodNotAllowed, RequestCancelled, SanicException
 from sanic.handlers import ErrorHandler
 from tortoise.exceptions import BaseORMException
 
@@ -61,7 +61,10 @@ class ProblemHandler(ErrorHandler):
     """Answers every exception as a problem; what nobody foresaw is logged with its traceback."""
 
     def default(self, request: Request, exception: Exception) -> HTTPResponse:
-        return problem_response(request, as_problem(exception))
+        response = problem_response(request, as_problem(exception))
+        if isinstance(exception, MethodNotAllowed):
+            response.headers.update(exception.headers)  # Allow: what would be allowed
+        return response
 
     def response(self, request: Request, exception: Exception) -> HTTPResponse:
         return self.default(request, exception)

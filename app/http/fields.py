@@ -73,13 +73,21 @@ def choice(body: Mapping[str, Any], name: str, choices: tuple[str, ...], default
     return str(value)
 
 
+def query_text(request: Request, name: str) -> str | None:
+    """The value of a query parameter, which may be empty; None where it is absent."""
+    values = request.get_args(keep_blank_values=True).getlist(name, [])
+    if len(values) > 1:
+        raise Problem("invalid_field", detail="given more than once", field=name)
+    return str(values[0]) if values else None
+
+
 def query_integer(request: Request, name: str, least: int, largest: int, default: int) -> int:
     value = optional_query_integer(request, name, least, largest)
     return default if value is None else value
 
 
 def optional_query_integer(request: Request, name: str, least: int, largest: int) -> int | None:
-    value = request.args.get(name)
+    value = query_text(request, name)
     if value is None:
         return None
     if not _DECIMAL.fullmatch(value) or not least <= int(value) <= largest:

@@ -1,6 +1,9 @@
 """Alive: the loop turns. Ready: a grab would be answered, as running the script shows."""
 
+import asyncio
 import logging
+from collections.abc import Awaitable
+from typing import Any, Final
 
 from sanic import Blueprint, HTTPResponse, Request
 from sanic.response import json
@@ -10,6 +13,7 @@ from lua.ids import PacketId, UserId
 
 log = logging.getLogger(__name__)
 
+CHECK_TIMEOUT_S: Final = 2.0  # a store that hangs is as bad as one that is gone
 _NO_PACKET = PacketId(0)
 _NOBODY = UserId("readiness")
 
@@ -23,21 +27,27 @@ def health_routes(services: Services) -> Blueprint:
 
     @blueprint.get("/readyz")
     async def ready(_: Request) -> HTTPResponse:
-        checks = {"redis": True, "mysql": True}
-        try:
-            await services.scripts.grab(_NO_PACKET, [_NOBODY])
-        except Exception as error:
-            log.warning("not ready: redis: %r", error)
-            checks["redis"] = False
-        try:
-            await services.database.ping()
-        except Exception as error:
-            log.warning("not ready: mysql: %r", error)
-            checks["mysql"] = False
-        is_ready = all(checks.values())
+        redis, mysql = await asyncio.gather(
+            _answers("redis", services.scripts.grab(_NO_PACKET, [_NOBODY])),
+            _answers("mysql", services.database.ping()),
+        )
+        is_ready = redis and mysql
         return json(
-            {"status": "ready" if is_ready else "not ready", "checks": checks},
+            {
+                "status": "ready" if is_ready else "not ready",
+                "checks": {"redis": redis, "mysql": mysql},
+            },
             status=200 if is_ready else 503,
         )
 
     return blueprint
+
+
+async def _answers(name: str, check: Awaitable[Any]) -> bool:
+    try:
+        async with asyncio.timeout(CHECK_TIMEOUT_S):
+            await check
+    except Exception as error:
+        log.warning("not ready: %s: %r", name, error)
+        return False
+    return True

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from sanic import Blueprint, HTTPResponse, Request
 
-from app.http.openapi_schemas import PARAMETERS, SCHEMAS
+from app.http.openapi_schemas import HEADERS, PARAMETERS, SCHEMAS
 from app.http.problems import WORDINGS
 
 Json = dict[str, Any]
@@ -22,6 +22,9 @@ _UNAUTHORIZED: Final = (
 _BODY: Final = ("bad_request", "invalid_field", "too_large", "unsupported_media_type")
 _BUSY: Final = ("overloaded", "unavailable", "internal")
 _KEYED: Final = ("idempotency_key_missing", "idempotency_key_reused")
+_PACKET: Final = "/v1/packets/{packet_id}"
+_OF_PACKET: Final = (*_UNAUTHORIZED, "packet_unknown")
+_HEADERS_OF_STATUS: Final = {401: ("WWW-Authenticate",), 503: ("Retry-After",)}
 
 
 def openapi_routes() -> Blueprint:
@@ -49,10 +52,11 @@ def openapi_document() -> Json:
             "description": "Amounts are whole fen. Times are UTC milliseconds. Ids are strings.",
             "license": {"name": "MIT", "identifier": "MIT"},
         },
-        "paths": _paths(),
+        "paths": _packet_paths() | _board_paths() | _account_paths() | _service_paths(),
         "components": {
             "schemas": SCHEMAS,
             "parameters": PARAMETERS,
+            "headers": HEADERS,
             "securitySchemes": {
                 "bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
                 "ticket": {
@@ -66,73 +70,83 @@ def openapi_document() -> Json:
     }
 
 
-def _paths() -> Json:
-    packet = "/v1/packets/{packet_id}"
-    unknown = (*_UNAUTHORIZED, "packet_unknown")
-    page = ("cursor", "limit")
-    grab_codes = (*unknown, "ticket_invalid", "ticket_expired", "bad_request", "too_large")
+def _packet_paths() -> Json:
+    ignored_body = ("bad_request", "too_large")
+    grab_codes = (*_OF_PACKET, *ignored_body, "ticket_invalid", "ticket_expired")
     create_codes = (
         *(*_UNAUTHORIZED, *_BODY, *_KEYED),
         *("impossible_terms", "impossible_schedule", "insufficient_funds"),
     )
-    top_up_codes = (*_UNAUTHORIZED, *_BODY, *_KEYED, "admin_only")
-    around_codes = (*unknown, "invalid_field", "no_claim")
     return {
         "/v1/packets": {
             "post": _operation(
                 "createPacket", "Fund and open a packet", _BEARER, 201, "Packet",
                 create_codes, parameters=("idempotency_key",), body="PacketOrder",
+                headers=("Location",),
             )
         },
-        packet: {
+        _PACKET: {
             "get": _operation(
                 "readPacket", "A packet with its booked claims, by seq", _BEARER, 200,
-                "PacketView", (*unknown, "invalid_field"),
-                parameters=("packet_id", *page, "if_none_match"), not_modified=True,
+                "PacketView", (*_OF_PACKET, "invalid_field"),
+                parameters=("packet_id", "claims_cursor", "claims_limit", "if_none_match"),
+                headers=("ETag",), not_modified=True,
             )
         },
-        f"{packet}/grab": {
+        f"{_PACKET}/grab": {
             "post": _operation(
                 "grab", "Grab a share; asking again returns the same claim", _GRABBER, 200,
                 "GrabOutcome", grab_codes, parameters=("packet_id",),
             )
         },
-        f"{packet}/ticket": {
+        f"{_PACKET}/ticket": {
             "post": _operation(
                 "takeTicket", "Get the signed right to grab this packet", _BEARER, 201,
-                "Ticket", unknown, parameters=("packet_id",),
+                "Ticket", (*_OF_PACKET, *ignored_body), parameters=("packet_id",),
             )
         },
-        f"{packet}/claim": {
+        f"{_PACKET}/claim": {
             "get": _operation(
                 "readMyClaim", "The caller's claim", _BEARER, 200, "Claim",
-                (*unknown, "no_claim"), parameters=("packet_id",),
+                (*_OF_PACKET, "no_claim"), parameters=("packet_id",),
             )
         },
-        f"{packet}/proof": {
+        f"{_PACKET}/proof": {
             "get": _operation(
                 "readProof", "The commitment, and the seed once settled", _BEARER, 200,
-                "Proof", unknown, parameters=("packet_id",),
+                "Proof", _OF_PACKET, parameters=("packet_id",),
             )
         },
-        f"{packet}/board": {
+    }  # fmt: skip
+
+
+def _board_paths() -> Json:
+    around_codes = (*_OF_PACKET, "invalid_field", "no_claim")
+    return {
+        f"{_PACKET}/board": {
             "get": _operation(
-                "readTop", "Who got most", _BEARER, 200, "Ranks", (*unknown, "invalid_field"),
-                parameters=("packet_id", "limit"),
+                "readTop", "Who got most", _BEARER, 200, "Ranks", (*_OF_PACKET, "invalid_field"),
+                parameters=("packet_id", "ranks_limit"),
             )
         },
-        f"{packet}/board/rank": {
+        f"{_PACKET}/board/rank": {
             "get": _operation(
                 "readRank", "A user's rank, the caller's by default", _BEARER, 200, "Rank",
                 around_codes, parameters=("packet_id", "user_id_query"),
             )
         },
-        f"{packet}/board/around": {
+        f"{_PACKET}/board/around": {
             "get": _operation(
                 "readAround", "The ranks around a user", _BEARER, 200, "Ranks",
-                around_codes, parameters=("packet_id", "user_id_query", "limit"),
+                around_codes, parameters=("packet_id", "user_id_query", "ranks_limit"),
             )
         },
+    }  # fmt: skip
+
+
+def _account_paths() -> Json:
+    top_up_codes = (*_UNAUTHORIZED, *_BODY, *_KEYED, "admin_only")
+    return {
         "/v1/account": {
             "get": _operation(
                 "readAccount", "The caller's balance", _BEARER, 200, "Account", _UNAUTHORIZED
@@ -141,7 +155,8 @@ def _paths() -> Json:
         "/v1/account/entries": {
             "get": _operation(
                 "readEntries", "The caller's entries, newest first", _BEARER, 200, "Entries",
-                (*_UNAUTHORIZED, "invalid_field"), parameters=page,
+                (*_UNAUTHORIZED, "invalid_field"),
+                parameters=("entries_cursor", "entries_limit"),
             )
         },
         "/v1/admin/accounts/{user_id}/top-ups": {
@@ -150,6 +165,11 @@ def _paths() -> Json:
                 top_up_codes, parameters=("user_id", "idempotency_key"), body="TopUpOrder",
             )
         },
+    }  # fmt: skip
+
+
+def _service_paths() -> Json:
+    return {
         "/v1/openapi.json": {
             "get": _operation("readContract", "This document", _ANYONE, 200, "Contract", ())
         },
@@ -173,18 +193,20 @@ def _operation(
     *,
     parameters: tuple[str, ...] = (),
     body: str | None = None,
+    headers: tuple[str, ...] = (),
     not_modified: bool = False,
 ) -> Json:
-    responses: Json = {str(status): _success(schema)}
+    responses: Json = {str(status): _success(schema) | _headers(*headers)}
     if not_modified:
-        responses["304"] = {"description": "Not modified since the ETag given"}
+        unchanged = {"description": "Not modified since the ETag given"}
+        responses["304"] = unchanged | _headers(*headers)
     if security:
         codes = (*codes, *_BUSY)
     by_status: dict[int, list[str]] = {}
     for code in codes:
         by_status.setdefault(WORDINGS[code].status, []).append(code)
     for of_status, of_codes in sorted(by_status.items()):
-        responses[str(of_status)] = _problem(of_codes)
+        responses[str(of_status)] = _problem(of_status, of_codes)
     names = (*parameters, "accept_language") if security else parameters
     operation: Json = {
         "operationId": operation_id,
@@ -204,10 +226,15 @@ def _success(schema: str) -> Json:
     return {"description": schema, "content": content}
 
 
-def _problem(codes: list[str]) -> Json:
+def _headers(*names: str) -> Json:
+    references = {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+    return {"headers": references} if names else {}
+
+
+def _problem(status: int, codes: list[str]) -> Json:
     narrowed = {"properties": {"code": {"enum": codes}}}
     schema = {"allOf": [{"$ref": "#/components/schemas/Problem"}, narrowed]}
     return {
         "description": "; ".join(WORDINGS[code].english for code in codes),
         "content": {"application/problem+json": {"schema": schema}},
-    }
+    } | _headers("Content-Language", *_HEADERS_OF_STATUS.get(status, ()))

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from app.http.limits import CLAIMS_PER_PAGE, DEFAULT_RANKS, ENTRIES_PER_PAGE
 from app.http.problems import WORDINGS
 from app.packets.funding import DEFAULT_LIFE_MS, LONGEST_LIFE_MS, MAX_GREETING
 from app.store.times import LATEST_MS
@@ -171,14 +172,23 @@ def _parameter(name: str, place: str, schema: Json, description: str) -> Json:
     }
 
 
+def _page(largest: int) -> Json:
+    return _integer(1, largest, default=largest)
+
+
+_NEXT: Final = "`next_cursor` of the page before"
+
 PARAMETERS: Final[Json] = {
     "packet_id": _parameter("packet_id", "path", _PACKET_ID, "As createPacket returned it"),
     "user_id": _parameter("user_id", "path", _USER_ID, "Whom to credit"),
     "user_id_query": _parameter("user_id", "query", _USER_ID, "Another user than the caller"),
-    "cursor": _parameter(
-        *("cursor", "query", _integer(0, 2**63 - 1), "`next_cursor` of the page before")
+    "claims_cursor": _parameter("cursor", "query", _integer(0, MAX_SHARES, default=0), _NEXT),
+    "entries_cursor": _parameter("cursor", "query", _integer(1, 2**63 - 1), _NEXT),
+    "claims_limit": _parameter("limit", "query", _page(CLAIMS_PER_PAGE), "Claims of a page"),
+    "entries_limit": _parameter("limit", "query", _page(ENTRIES_PER_PAGE), "Entries of a page"),
+    "ranks_limit": _parameter(
+        "limit", "query", _integer(1, MAX_ROWS, default=DEFAULT_RANKS), "Ranks to show"
     ),
-    "limit": _parameter("limit", "query", _integer(1, MAX_ROWS), "Rows of a page"),
     "if_none_match": _parameter("If-None-Match", "header", _TEXT, "The ETag at hand"),
     "accept_language": _parameter("Accept-Language", "header", _TEXT, "en or zh, for problems"),
     "idempotency_key": _parameter(
@@ -186,4 +196,17 @@ PARAMETERS: Final[Json] = {
         "Names the request; the same key again leads to the same result",
     )
     | {"required": True},
+}
+
+
+def _header(schema: Json, description: str) -> Json:
+    return {"required": True, "schema": schema, "description": description}
+
+
+HEADERS: Final[Json] = {
+    "Location": _header(_TEXT, "The path of the packet"),
+    "ETag": _header({"type": "string", "pattern": '^"[0-9a-f]{32}"$'}, "For If-None-Match"),
+    "Content-Language": _header({"enum": ["en", "zh"]}, "The language of `title`"),
+    "Retry-After": _header(_integer(1), "Seconds to wait before asking again"),
+    "WWW-Authenticate": _header({"const": "Bearer"}, "The credentials that are taken"),
 }

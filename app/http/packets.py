@@ -1,5 +1,6 @@
 """Packets: create, read with claims, my claim, proof, ticket."""
 
+from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from app.http.fields import (
     query_integer,
     text,
 )
+from app.http.limits import CLAIMS_PER_PAGE
 from app.http.problems import Problem
 from app.packets.funding import DEFAULT_LIFE_MS, LONGEST_LIFE_MS, MAX_GREETING, PacketOrder
 from app.packets.opening import terms_of
@@ -29,8 +31,9 @@ from splitter.terms import Kind, Terms
 _CREATE_FIELDS: Final = frozenset(
     ("kind", "total_fen", "shares", "min_fen", "cap_fen", "greeting", "opens_at_ms", "life_ms")
 )
-_CLAIMS_PER_PAGE: Final = 100
 _TICKET_GRACE_MS: Final = 60_000
+
+KnownPacket = Callable[[str], Awaitable[Packet]]  # by public id; raises Problem or ForgedPacketId
 
 
 def packet_routes(services: Services) -> Blueprint:
@@ -42,6 +45,16 @@ def packet_routes(services: Services) -> Blueprint:
         if packet is None:
             raise Problem("packet_unknown")
         return packet
+
+    _add_packet(blueprint, services, reader, known_packet)
+    _add_rights(blueprint, services, known_packet)
+    return blueprint
+
+
+def _add_packet(
+    blueprint: Blueprint, services: Services, reader: PacketReader, known_packet: KnownPacket
+) -> None:
+    """The packet itself: create, read, my claim."""
 
     @blueprint.post("/v1/packets")
     async def create(request: Request) -> HTTPResponse:
@@ -62,7 +75,7 @@ def packet_routes(services: Services) -> Blueprint:
         services.authenticator.caller(request.headers.get("authorization"))
         packet = await known_packet(public_id)
         after_seq = query_integer(request, "cursor", 0, MAX_SHARES, 0)
-        limit = query_integer(request, "limit", 1, _CLAIMS_PER_PAGE, _CLAIMS_PER_PAGE)
+        limit = query_integer(request, "limit", 1, CLAIMS_PER_PAGE, CLAIMS_PER_PAGE)
         view = await reader.view(packet, after_seq, limit)
         return _with_etag(request, _view_json(view, public_id))
 
@@ -74,6 +87,10 @@ def packet_routes(services: Services) -> Blueprint:
         if claim is None:
             raise Problem("no_claim")
         return json(_claim_json(caller.user_id, claim.seq, claim.amount_fen, claim.at_ms))
+
+
+def _add_rights(blueprint: Blueprint, services: Services, known_packet: KnownPacket) -> None:
+    """What a user may check or show of a packet: proof, ticket."""
 
     @blueprint.get("/v1/packets/<public_id:str>/proof")
     async def proof(request: Request, public_id: str) -> HTTPResponse:
@@ -108,8 +125,6 @@ def packet_routes(services: Services) -> Blueprint:
             status=201,
             headers={"cache-control": "no-store"},
         )
-
-    return blueprint
 
 
 def _order(request: Request, sender_id: Any) -> PacketOrder:
@@ -177,7 +192,8 @@ def _with_etag(request: Request, body: dict[str, Any]) -> HTTPResponse:
     response = json(body)
     tag = f'"{sha256(response.body or b"").hexdigest()[:32]}"'
     headers = {"etag": tag, "cache-control": "private, no-cache"}
-    if tag in (request.headers.get("if-none-match") or ""):
+    wanted = request.headers.get("if-none-match", "").strip()
+    if wanted == "*" or tag in wanted:
         return HTTPResponse(status=304, headers=headers)
     response.headers.update(headers)
     return response

@@ -1,5 +1,6 @@
 """Alive and ready are two questions."""
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +11,11 @@ import pytest
 from app.config import Settings
 from app.services import open_services
 from tests.deployment import Deployment, running_api
+from tests.eventually import eventually
 from tests.servers.ports import free_ports
 from tests.servers.redis import RedisServer, start_redis
+
+HANG_S = 10.0  # less than the socket time-outs of a command and its retries
 
 
 @pytest.fixture
@@ -47,3 +51,31 @@ async def test_without_redis_the_service_is_alive_but_not_ready(
 
             async with session.get(f"{url}/readyz") as again:
                 assert again.status == 200
+
+
+async def test_with_redis_hanging_the_service_says_not_ready_until_it_answers_again(
+    settings: Settings, own_redis: RedisServer
+) -> None:
+    [port] = free_ports(1)
+    own = replace(settings, redis_url=own_redis.url, port=port)
+    async with open_services(own) as services:
+        await services.database.migrate()
+        async with running_api(own, services) as url, aiohttp.ClientSession() as session:
+
+            async def ready() -> int:
+                # A hang shows as a TimeoutError: readiness has to answer within its own bound.
+                async with asyncio.timeout(HANG_S), session.get(f"{url}/readyz") as answer:
+                    return answer.status
+
+            async def ready_again() -> bool:
+                return await ready() == 200
+
+            own_redis.pause()
+            try:
+                assert await ready() == 503
+                async with asyncio.timeout(HANG_S), session.get(f"{url}/healthz") as alive:
+                    assert alive.status == 200
+            finally:
+                own_redis.resume()
+
+            await eventually(ready_again, what="ready once Redis goes on")

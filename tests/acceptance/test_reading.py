@@ -84,6 +84,58 @@ async def test_rank_and_neighbours_agree_with_the_whole_board(deployment: Deploy
         assert (await deployment.ask("GET", base + path, user="stranger")).code == "no_claim"
 
 
+async def test_ties_rank_in_the_order_of_their_claims_everywhere(deployment: Deployment) -> None:
+    packet_id = await deployment.create("sender", total_fen=60, shares=6, kind="equal")
+    users = ["zoe", "ann", "mia", "bob", "yan"]  # neither order of names is that of claims
+    for user in users:
+        assert (await deployment.grab(packet_id, user)).body["amount_fen"] == 10
+    base = f"/v1/packets/{packet_id}/board"
+
+    async def order(query: str, user: str) -> list[str]:
+        ranks = (await deployment.ask("GET", base + query, user=user)).body["ranks"]
+        return [rank["user_id"] for rank in ranks]
+
+    assert await order("", "x") == users
+    assert await order("?limit=2", "x") == users[:2]
+    for place, user in enumerate(users, start=1):
+        assert (await deployment.ask("GET", f"{base}/rank", user=user)).body["rank"] == place
+        assert await order("/around?limit=1", user) == [user]
+        assert await order("/around?limit=100", user) == users
+    assert await order("/around?limit=3", "zoe") == users[:3]
+    assert await order("/around?limit=3", "mia") == users[1:4]
+    assert await order("/around?limit=3&user_id=yan", "x") == users[2:]
+
+
+@pytest.mark.parametrize("user_id", ["", "a%20b", "x" * 65, "%E7%BA%A2", "a&user_id=b"])
+async def test_a_wrong_user_to_look_for_is_named(deployment: Deployment, user_id: str) -> None:
+    packet_id = await deployment.create("sender", total_fen=100, shares=2)
+    await deployment.grab(packet_id, "ann")
+
+    for path in ("rank", "around"):
+        url = f"/v1/packets/{packet_id}/board/{path}?user_id={user_id}"
+        answer = await deployment.ask("GET", url, user="ann")
+        assert (answer.status, answer.body.get("field")) == (422, "user_id")
+
+
+async def test_a_cursor_past_the_end_is_an_empty_last_page(deployment: Deployment) -> None:
+    packet_id = await grabbed_packet(deployment, users=2)
+
+    page = await deployment.ask("GET", f"/v1/packets/{packet_id}?cursor=2", user="ann")
+    entries = await deployment.ask("GET", "/v1/account/entries?cursor=1", user="sender")
+
+    assert (page.body["claims"], page.body["next_cursor"], page.body["claimed"]) == ([], None, 2)
+    assert entries.body == {"entries": [], "next_cursor": None}
+
+
+@pytest.mark.parametrize("cursor", ["-1", "x", "1.0", "01", "", "9" * 20, "1&cursor=2"])
+async def test_a_wrong_cursor_is_named(deployment: Deployment, cursor: str) -> None:
+    packet_id = await deployment.create("sender", total_fen=100, shares=2)
+
+    for path in (f"/v1/packets/{packet_id}", "/v1/account/entries"):
+        answer = await deployment.ask("GET", f"{path}?cursor={cursor}", user="ann")
+        assert (answer.status, answer.body.get("field")) == (422, "cursor")
+
+
 @pytest.mark.parametrize("query", ["limit=0", "limit=101", "limit=x", "limit=1.0", "limit=-1"])
 async def test_a_wrong_limit_is_named(deployment: Deployment, query: str) -> None:
     packet_id = await deployment.create("sender", total_fen=100, shares=2)
