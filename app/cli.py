@@ -16,15 +16,14 @@ from app.auth.packet_ids import PacketIds
 from app.auth.signing import sign_token
 from app.config import BadSettings, Settings, settings_from_env
 from app.dev_settings import DEFAULT_DATA, dev_tokens
-from app.packet_command import PacketNotFound, show_packet, verify_packet
+from app.exit_codes import COULD_NOT_RUN, DIFFERENCE, FINE
+from app.packet_command import show_packet, verify_packet
+from app.packets.reading import PacketUnknown
 from app.redis_client import UnsafeRedis
 from app.server import serve, stop_on_signals
 from app.store.database import open_database
 
-FINE: Final = 0
-DIFFERENCE: Final = 1
-COULD_NOT_RUN: Final = 2
-_CANNOT_RUN: Final = (BadSettings, UnsafeRedis, PacketNotFound, RedisError, BaseORMException)
+_CANNOT_RUN: Final = (BadSettings, UnsafeRedis, PacketUnknown, RedisError, BaseORMException)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

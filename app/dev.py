@@ -16,6 +16,7 @@ from app.auth.signing import sign_token
 from app.config import Settings
 from app.demo.demo import DemoFailed, run_demo
 from app.dev_settings import dev_settings
+from app.exit_codes import COULD_NOT_RUN, DIFFERENCE, FINE
 from app.http.application import build_application
 from app.server import serve_application, stop_on_signals
 from app.services import Services, open_services
@@ -24,9 +25,6 @@ from workers.ledger import DirectPublisher, LedgerHandler
 from workers.opener import Opener
 from workers.relay import Relay
 
-FINE: Final = 0
-DIFFERENCE: Final = 1
-COULD_NOT_RUN: Final = 2
 TOKEN_SECONDS: Final = 24 * 3600
 
 

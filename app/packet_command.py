@@ -3,28 +3,18 @@
 from typing import Any
 
 from app.packets.opening import terms_of
+from app.packets.reading import find_packet
 from app.store.database import Database
-from app.store.models import Claim, Packet
+from app.store.models import Claim
 from app.store.times import to_ms
 from lua.ids import PacketId
 from splitter.proof import commitment
 from splitter.split import split
 
 
-class PacketNotFound(Exception):
-    """MySQL has no such packet."""
-
-
-async def _packet(database: Database, packet_id: PacketId) -> Packet:
-    packet = await database.read(lambda: Packet.get_or_none(id=packet_id))
-    if packet is None:
-        raise PacketNotFound(f"there is no packet {packet_id}")
-    return packet
-
-
 async def show_packet(database: Database, packet_id: PacketId) -> dict[str, Any]:
     """The packet without its seed, which gives away what is still to be grabbed."""
-    packet = await _packet(database, packet_id)
+    packet = await find_packet(database, packet_id)
     return {
         "id": str(packet.id),
         "sender_id": packet.sender_id,
@@ -40,7 +30,7 @@ async def show_packet(database: Database, packet_id: PacketId) -> dict[str, Any]
 
 async def verify_packet(database: Database, packet_id: PacketId) -> tuple[dict[str, Any], bool]:
     """Whether commitment and booked claims follow from the seed, and what does not."""
-    packet = await _packet(database, packet_id)
+    packet = await find_packet(database, packet_id)
     terms, seed = terms_of(packet), bytes(packet.seed)
     commitment_matches = commitment(seed, terms) == bytes(packet.commitment)
     amounts = split(terms, seed)

@@ -19,6 +19,7 @@ from app.ledger.accounts import Accounts
 from app.packets.funding import Funding
 from app.packets.live import LivePackets
 from app.packets.opening import PacketOpener
+from app.packets.reading import PacketReader
 from app.packets.splitting import Splitting
 from app.redis_client import check_redis, open_redis
 from app.store.database import Database, open_database
@@ -42,6 +43,7 @@ class Services:
     funding: Funding
     opener: PacketOpener
     live: LivePackets
+    reader: PacketReader
     board: PacketBoard
     accounts: Accounts
 
@@ -70,6 +72,7 @@ def _wire(
     packet_ids = PacketIds(settings.secret)
     tickets = Tickets(settings.secret)
     live = LivePackets(redis, keys)
+    accounts = Accounts(database)
     coalescer = Coalescer(scripts.grab, CoalescerLimits())
     return Services(
         redis=redis,
@@ -81,9 +84,10 @@ def _wire(
         authenticator=Authenticator(Tokens(settings.tokens, time.time), tickets),
         coalescer=coalescer,
         grabbing=Grabbing(coalescer, SoldOutMarks(live.winners, time.monotonic)),
-        funding=Funding(database, packet_ids, splitting),
+        funding=Funding(database, accounts, packet_ids, splitting),
         opener=PacketOpener(database, scripts, splitting),
         live=live,
+        reader=PacketReader(database, live),
         board=PacketBoard(redis, keys, now_ms),
-        accounts=Accounts(database),
+        accounts=accounts,
     )

@@ -6,6 +6,7 @@ from typing import Final, Literal, TypeAlias
 from splitter.money import MAX_SHARES, MAX_TOTAL_FEN, Fen
 
 Kind: TypeAlias = Literal["lucky", "equal"]
+KINDS: Final[tuple[Kind, ...]] = ("lucky", "equal")
 Code: TypeAlias = Literal[
     "unknown_version",
     "unknown_kind",
@@ -68,7 +69,7 @@ def _check_rules(kind: object, version: object) -> None:
     # Exact types: a bool equals 1 and a str subclass may print as something else.
     if type(version) is not int or version != VERSION:
         raise ImpossibleTerms("unknown_version", f"version {version!r} is not {VERSION}")
-    if type(kind) is not str or kind not in ("lucky", "equal"):
+    if type(kind) is not str or kind not in KINDS:
         raise ImpossibleTerms("unknown_kind", f"kind {kind!r} is neither 'lucky' nor 'equal'")
 
 

@@ -11,6 +11,7 @@ from app.auth.tokens import TokenSettings
 from app.config import Settings
 from app.services import Services, open_services
 from tests.deployment import Deployment, running_api, running_workers
+from tests.integration.workers.broker import Broker
 from tests.servers.mariadb import MariaServer, start_mariadb
 from tests.servers.ports import free_ports
 from tests.servers.rabbitmq import RabbitServer, start_rabbitmq
@@ -62,6 +63,15 @@ def settings(redis_server: RedisServer, mysql_url: str) -> Settings:
         partitions=4,
         key_prefix=f"t{secrets.token_hex(4)}",
     )
+
+
+@pytest.fixture
+async def broker(rabbitmq_server: RabbitServer) -> AsyncIterator[Broker]:
+    """RabbitMQ without a queue of an earlier test."""
+    broker = Broker(rabbitmq_server)
+    await broker.forget()
+    yield broker
+    await broker.forget()
 
 
 @pytest.fixture

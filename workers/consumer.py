@@ -7,7 +7,15 @@ from typing import Final
 
 from aio_pika.abc import AbstractIncomingMessage
 
-from workers.amqp import ConnectionLost, Session, keep_running, pause, session
+from workers.amqp import (
+    FIRST_PAUSE_S,
+    LONGEST_PAUSE_S,
+    ConnectionLost,
+    Session,
+    keep_running,
+    pause,
+    session,
+)
 from workers.dead_letters import AmqpDeadLetters
 from workers.ledger import LedgerHandler
 from workers.topology import LEDGER_QUEUE, declare_ledger_queue
@@ -17,8 +25,6 @@ log = logging.getLogger(__name__)
 PREFETCH: Final = 32  # messages of up to 64 KiB
 BATCH_BYTES: Final = 96 * 1024
 BROKER_TIMEOUT_S: Final = 10.0  # to subscribe, and to take the acknowledgements of a batch
-FIRST_PAUSE_S: Final = 0.1
-LONGEST_PAUSE_S: Final = 5.0
 
 
 class LedgerConsumer:

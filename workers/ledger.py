@@ -21,7 +21,6 @@ class LedgerHandler:
     def __init__(self, database: Database, dead_letters: DeadLetters) -> None:
         self._database = database
         self._dead_letters = dead_letters
-        self.booked = 0
 
     async def handle(self, bodies: Sequence[bytes]) -> None:
         """Return when every claim is committed or set aside; raise to be asked again."""
@@ -34,7 +33,6 @@ class LedgerHandler:
                 rejected += bad
         for first in range(0, len(claims), CLAIMS_PER_TRANSACTION):
             rejected += await self._book(claims[first : first + CLAIMS_PER_TRANSACTION])
-        self.booked += len(claims)
         if rejected:
             for body_of_claim, reason in rejected:
                 log.error("dead letter: %.300s: %.300s", reason, body_of_claim)

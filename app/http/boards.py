@@ -8,7 +8,6 @@ from sanic.response import json
 from app.http.fields import query_integer, query_text, user_in_path
 from app.http.limits import DEFAULT_RANKS
 from app.http.problems import Problem
-from app.packets.reading import PacketReader
 from app.services import Services
 from app.store.models import Packet
 from lua.ids import PacketId, UserId
@@ -18,16 +17,12 @@ from ranking.rank import Rank
 
 def board_routes(services: Services) -> Blueprint:
     blueprint = Blueprint("boards")
-    reader = PacketReader(services.database, services.live)
     board = services.board
 
     async def admitted(request: Request, public_id: str) -> tuple[Packet, UserId]:
         """The packet, and who is calling."""
         caller = services.authenticator.caller(request.headers.get("authorization"))
-        packet = await reader.packet(services.packet_ids.read(public_id))
-        if packet is None:
-            raise Problem("packet_unknown")
-        return packet, caller.user_id
+        return await services.reader.packet(services.packet_ids.read(public_id)), caller.user_id
 
     @blueprint.get("/v1/packets/<public_id:str>/board")
     async def top(request: Request, public_id: str) -> HTTPResponse:

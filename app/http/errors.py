@@ -18,6 +18,7 @@ from app.ledger.idempotency import IdempotencyKeyReused
 from app.ledger.posting import InsufficientFunds
 from app.packets.funding import ImpossibleSchedule
 from app.packets.opening import OpeningFailed
+from app.packets.reading import PacketUnknown
 from app.packets.splitting import SplittingBusy, UnrankableShares
 from app.store.database import DatabaseBusy
 from splitter.terms import ImpossibleTerms
@@ -39,6 +40,7 @@ _PROBLEMS: Final[dict[type[BaseException], Callable[[BaseException], Problem]]] 
     Unauthorized: lambda error: Problem(str(error)),
     Forbidden: lambda error: Problem(str(error)),
     ForgedPacketId: lambda _: Problem("packet_unknown"),
+    PacketUnknown: lambda _: Problem("packet_unknown"),
     Overloaded: lambda _: Problem("overloaded"),
     DatabaseBusy: lambda _: Problem("overloaded"),
     SplittingBusy: lambda _: Problem("overloaded"),

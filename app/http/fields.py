@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from sanic import Request
 
@@ -11,6 +11,8 @@ from app.http.problems import Problem
 from lua.ids import UserId, parse_user_id
 
 _IDEMPOTENCY_KEY: Final = re.compile(r"[\x21-\x7e]{1,64}")
+Choice = TypeVar("Choice", bound=str)
+
 LONGEST_NAME_SHOWN: Final = 64
 _DECIMAL: Final = re.compile(r"0|[1-9][0-9]{0,18}")
 
@@ -66,11 +68,14 @@ def text(body: Mapping[str, Any], name: str, longest: int, default: str) -> str:
     return value
 
 
-def choice(body: Mapping[str, Any], name: str, choices: tuple[str, ...], default: str) -> str:
+def choice(
+    body: Mapping[str, Any], name: str, choices: tuple[Choice, ...], default: Choice
+) -> Choice:
     value = body.get(name, default)
-    if value not in choices:
-        raise Problem("invalid_field", detail=f"must be one of {', '.join(choices)}", field=name)
-    return str(value)
+    for possible in choices:
+        if value == possible:
+            return possible
+    raise Problem("invalid_field", detail=f"must be one of {', '.join(choices)}", field=name)
 
 
 def query_text(request: Request, name: str) -> str | None:

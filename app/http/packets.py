@@ -1,6 +1,5 @@
 """Packets: create, read with claims, my claim, proof, ticket."""
 
-from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from typing import Any, Final
 
@@ -20,41 +19,30 @@ from app.http.limits import CLAIMS_PER_PAGE
 from app.http.problems import Problem
 from app.packets.funding import DEFAULT_LIFE_MS, LONGEST_LIFE_MS, MAX_GREETING, PacketOrder
 from app.packets.opening import terms_of
-from app.packets.reading import PacketReader, PacketView
+from app.packets.reading import PacketView
 from app.services import Services
 from app.store.models import Packet
 from app.store.times import LATEST_MS, now_ms, to_ms
 from lua.ids import PacketId
 from splitter.money import MAX_SHARES, MAX_TOTAL_FEN, Fen
-from splitter.terms import Kind, Terms
+from splitter.terms import KINDS, Terms
 
 _CREATE_FIELDS: Final = frozenset(
     ("kind", "total_fen", "shares", "min_fen", "cap_fen", "greeting", "opens_at_ms", "life_ms")
 )
 _TICKET_GRACE_MS: Final = 60_000
 
-KnownPacket = Callable[[str], Awaitable[Packet]]  # by public id; raises Problem or ForgedPacketId
-
 
 def packet_routes(services: Services) -> Blueprint:
     blueprint = Blueprint("packets")
-    reader = PacketReader(services.database, services.live)
-
-    async def known_packet(public_id: str) -> Packet:
-        packet = await reader.packet(services.packet_ids.read(public_id))
-        if packet is None:
-            raise Problem("packet_unknown")
-        return packet
-
-    _add_packet(blueprint, services, reader, known_packet)
-    _add_rights(blueprint, services, known_packet)
+    _add_packet(blueprint, services)
+    _add_rights(blueprint, services)
     return blueprint
 
 
-def _add_packet(
-    blueprint: Blueprint, services: Services, reader: PacketReader, known_packet: KnownPacket
-) -> None:
+def _add_packet(blueprint: Blueprint, services: Services) -> None:
     """The packet itself: create, read, my claim."""
+    reader = services.reader
 
     @blueprint.post("/v1/packets")
     async def create(request: Request) -> HTTPResponse:
@@ -65,7 +53,7 @@ def _add_packet(
         await services.opener.open(packet)
         public_id = services.packet_ids.write(PacketId(packet.id))
         return json(
-            packet_json(packet, public_id),
+            _packet_json(packet, public_id),
             status=201,
             headers={"location": f"/v1/packets/{public_id}"},
         )
@@ -73,7 +61,7 @@ def _add_packet(
     @blueprint.get("/v1/packets/<public_id:str>")
     async def read(request: Request, public_id: str) -> HTTPResponse:
         services.authenticator.caller(request.headers.get("authorization"))
-        packet = await known_packet(public_id)
+        packet = await reader.packet(services.packet_ids.read(public_id))
         after_seq = query_integer(request, "cursor", 0, MAX_SHARES, 0)
         limit = query_integer(request, "limit", 1, CLAIMS_PER_PAGE, CLAIMS_PER_PAGE)
         view = await reader.view(packet, after_seq, limit)
@@ -89,13 +77,14 @@ def _add_packet(
         return json(_claim_json(caller.user_id, claim.seq, claim.amount_fen, claim.at_ms))
 
 
-def _add_rights(blueprint: Blueprint, services: Services, known_packet: KnownPacket) -> None:
+def _add_rights(blueprint: Blueprint, services: Services) -> None:
     """What a user may check or show of a packet: proof, ticket."""
+    reader = services.reader
 
     @blueprint.get("/v1/packets/<public_id:str>/proof")
     async def proof(request: Request, public_id: str) -> HTTPResponse:
         services.authenticator.caller(request.headers.get("authorization"))
-        packet = await known_packet(public_id)
+        packet = await reader.packet(services.packet_ids.read(public_id))
         terms = terms_of(packet)
         # The seed gives away what is still to be grabbed: it is told only once nothing is.
         revealed = packet.state == "settled"
@@ -112,7 +101,7 @@ def _add_rights(blueprint: Blueprint, services: Services, known_packet: KnownPac
     @blueprint.post("/v1/packets/<public_id:str>/ticket")
     async def ticket(request: Request, public_id: str) -> HTTPResponse:
         caller = services.authenticator.caller(request.headers.get("authorization"))
-        packet = await known_packet(public_id)
+        packet = await reader.packet(services.packet_ids.read(public_id))
         expires_at_ms = max(to_ms(packet.expires_at), now_ms()) + _TICKET_GRACE_MS
         issued = services.tickets.issue(PacketId(packet.id), caller.user_id, expires_at_ms // 1000)
         return json(
@@ -129,14 +118,11 @@ def _add_rights(blueprint: Blueprint, services: Services, known_packet: KnownPac
 
 def _order(request: Request, sender_id: Any) -> PacketOrder:
     body = json_object(request, _CREATE_FIELDS)
-    kind: Kind = (
-        "lucky" if choice(body, "kind", ("lucky", "equal"), "lucky") == "lucky" else "equal"
-    )
     cap_fen = optional_integer(body, "cap_fen", 1, MAX_TOTAL_FEN)
     return PacketOrder(
         sender_id=sender_id,
         terms=Terms(
-            kind=kind,
+            kind=choice(body, "kind", KINDS, "lucky"),
             total_fen=Fen(integer(body, "total_fen", 1, MAX_TOTAL_FEN)),
             shares=integer(body, "shares", 1, MAX_SHARES),
             min_fen=Fen(integer(body, "min_fen", 1, MAX_TOTAL_FEN, default=1)),
@@ -148,7 +134,7 @@ def _order(request: Request, sender_id: Any) -> PacketOrder:
     )
 
 
-def packet_json(packet: Packet, public_id: str) -> dict[str, Any]:
+def _packet_json(packet: Packet, public_id: str) -> dict[str, Any]:
     return {
         "packet_id": public_id,
         "sender_id": packet.sender_id,
@@ -168,7 +154,7 @@ def packet_json(packet: Packet, public_id: str) -> dict[str, Any]:
 
 
 def _view_json(view: PacketView, public_id: str) -> dict[str, Any]:
-    return packet_json(view.packet, public_id) | {
+    return _packet_json(view.packet, public_id) | {
         "claimed": view.claimed,
         "remaining": view.remaining,
         "claims": [

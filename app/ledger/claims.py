@@ -93,10 +93,8 @@ async def book_claims(transaction: Transaction, claims: Iterable[Claim]) -> list
 
     Locks in the same order everywhere: packets by id, then accounts by id.
     """
-    claims_of: defaultdict[PacketId, list[Claim]] = defaultdict(list)
-    for claim in sorted(set(claims)):
-        claims_of[claim.packet_id].append(claim)
-    packets = await _lock_packets(transaction, sorted(claims_of))
+    claims_of = _by_packet(sorted(set(claims)))
+    packets = await _lock_packets(transaction, list(claims_of))
     rejected: list[Rejected] = []
     fresh: list[Claim] = []
     for packet_id, of_packet in claims_of.items():
@@ -114,8 +112,7 @@ async def book_claims(transaction: Transaction, claims: Iterable[Claim]) -> list
     except IntegrityError:
         # Something was booked before. The statement changed nothing; look closer, packet by packet.
         looked_at: list[Claim] = []
-        for packet_id in sorted({claim.packet_id for claim in fresh}):
-            of_packet = [claim for claim in fresh if claim.packet_id == packet_id]
+        for packet_id, of_packet in _by_packet(fresh).items():
             looked_at += await _bookable(transaction, packets[packet_id], of_packet, rejected)
         fresh = looked_at
         if not fresh:
@@ -123,6 +120,14 @@ async def book_claims(transaction: Transaction, claims: Iterable[Claim]) -> list
         await _insert_claims(transaction, fresh)
     await _pay(transaction, fresh)
     return rejected
+
+
+def _by_packet(claims: Iterable[Claim]) -> dict[PacketId, list[Claim]]:
+    """Claims by packet; sorted claims stay sorted, packets and claims alike."""
+    claims_of: defaultdict[PacketId, list[Claim]] = defaultdict(list)
+    for claim in claims:
+        claims_of[claim.packet_id].append(claim)
+    return claims_of
 
 
 class _Packet(NamedTuple):
@@ -215,11 +220,8 @@ async def _insert_claims(transaction: Transaction, claims: Sequence[Claim]) -> N
 
 async def _pay(transaction: Transaction, claims: Sequence[Claim]) -> None:
     """Take sorted claims out of their packets and pay the users."""
-    claims_of: defaultdict[PacketId, list[Claim]] = defaultdict(list)
-    for claim in claims:
-        claims_of[claim.packet_id].append(claim)
     journals = []
-    for packet_id, of_packet in claims_of.items():
+    for packet_id, of_packet in _by_packet(claims).items():
         paid_fen = sum(claim.amount_fen for claim in of_packet)
         await _take_from_packet(transaction, packet_id, paid_fen, len(of_packet))
         # Unique, for a seq is booked in one transaction only, however batches are cut.

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.auth.packet_ids import PacketIds
+from app.ledger.accounts import Accounts
 from app.ledger.idempotency import (
     RequestHash,
     recall_request,
@@ -11,9 +12,9 @@ from app.ledger.idempotency import (
     request_hash,
 )
 from app.ledger.posting import Entry, InsufficientFunds, Journal, packet_account, post, user_account
-from app.packets.splitting import Splitting, check_rankable
+from app.packets.splitting import Splitting, check_rankable, is_always_rankable
 from app.store.database import Database, Transaction
-from app.store.models import Account, Packet
+from app.store.models import Packet
 from app.store.times import now_ms, to_sql
 from lua.ids import PacketId, UserId
 from splitter.proof import commitment, new_seed
@@ -47,8 +48,15 @@ class PacketOrder:
 
 
 class Funding:
-    def __init__(self, database: Database, packet_ids: PacketIds, splitting: Splitting) -> None:
+    def __init__(
+        self,
+        database: Database,
+        accounts: Accounts,
+        packet_ids: PacketIds,
+        splitting: Splitting,
+    ) -> None:
         self._database = database
+        self._accounts = accounts
         self._packet_ids = packet_ids
         self._splitting = splitting
 
@@ -63,7 +71,7 @@ class Funding:
         )
         # What the transaction decides is asked here too, so that no split is made for nothing.
         known = await self._known(order.sender_id, idempotency_key, request)
-        if known is None and await self._balance(order.sender_id) < order.terms.total_fen:
+        if known is None and await self._accounts.balance(order.sender_id) < order.terms.total_fen:
             # Low because the same request has just been paid for? Then its key is there by now.
             known = await self._known(order.sender_id, idempotency_key, request)
             if known is None:
@@ -71,7 +79,8 @@ class Funding:
         if known is not None:
             return await self._packet(known)
         seed = new_seed()
-        check_rankable(await self._splitting.amounts(order.terms, seed))
+        if not is_always_rankable(order.terms):
+            check_rankable(await self._splitting.amounts(order.terms, seed))
         created_at_ms = now_ms()
         opens_at_ms = created_at_ms if order.opens_at_ms is None else order.opens_at_ms
 
@@ -106,10 +115,6 @@ class Funding:
             lambda work: recall_request(work, user_id, key, request)
         )
         return None if subject is None else _packet_id(subject)
-
-    async def _balance(self, user_id: UserId) -> int:
-        account = await self._database.read(lambda: Account.get_or_none(id=user_account(user_id)))
-        return 0 if account is None else account.balance_fen
 
 
 def _packet_id(subject: str) -> PacketId:

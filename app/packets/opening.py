@@ -1,5 +1,7 @@
 """Loads a funded packet's shares into Redis and opens it; safe to repeat from any point."""
 
+from typing import cast
+
 from app.packets.splitting import Splitting
 from app.store.database import Database, Transaction
 from app.store.models import Packet
@@ -15,9 +17,8 @@ class OpeningFailed(Exception):
 
 
 def terms_of(packet: Packet) -> Terms:
-    kind: Kind = "lucky" if packet.kind == "lucky" else "equal"
     return Terms(
-        kind=kind,
+        kind=cast(Kind, packet.kind),  # Terms refuses any other
         total_fen=Fen(packet.total_fen),
         shares=packet.shares,
         min_fen=Fen(packet.min_fen),

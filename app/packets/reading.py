@@ -11,6 +11,18 @@ from lua.ids import PacketId, UserId
 from lua.scripts import Grab, Outcome
 
 
+class PacketUnknown(Exception):
+    """MySQL has no such packet."""
+
+
+async def find_packet(database: Database, packet_id: PacketId) -> Packet:
+    """The packet's row. Raises PacketUnknown."""
+    packet = await database.read(lambda: Packet.get_or_none(id=packet_id))
+    if packet is None:
+        raise PacketUnknown(f"there is no packet {packet_id}")
+    return packet
+
+
 class PacketView(NamedTuple):
     packet: Packet
     claimed: int
@@ -24,8 +36,9 @@ class PacketReader:
         self._database = database
         self._live = live
 
-    async def packet(self, packet_id: PacketId) -> Packet | None:
-        return await self._database.read(lambda: Packet.get_or_none(id=packet_id))
+    async def packet(self, packet_id: PacketId) -> Packet:
+        """Raises PacketUnknown."""
+        return await find_packet(self._database, packet_id)
 
     async def view(self, packet: Packet, after_seq: int, limit: int) -> PacketView:
         """The packet with up to `limit` claims whose seq is greater than `after_seq`."""

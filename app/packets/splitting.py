@@ -73,5 +73,17 @@ class Splitting:
 def check_rankable(amounts: Sequence[Fen]) -> None:
     """Raise UnrankableShares unless every amount fits a board score with room for ties."""
     largest = max(amounts)
-    if (largest + 1) * tie_factor(len(amounts)) - 1 > MAX_BOARD_SCORE:
+    if not _fits_a_score(largest, len(amounts)):
         raise UnrankableShares(f"a share of {largest} fen among {len(amounts)} cannot be ranked")
+
+
+def is_always_rankable(terms: Terms) -> bool:
+    """Whether no split of these terms can have a share too large: known without splitting."""
+    largest = terms.total_fen - terms.min_fen * (terms.shares - 1)
+    if terms.cap_fen is not None:
+        largest = min(largest, terms.cap_fen)
+    return _fits_a_score(largest, terms.shares)
+
+
+def _fits_a_score(amount_fen: int, shares: int) -> bool:
+    return (amount_fen + 1) * tie_factor(shares) - 1 <= MAX_BOARD_SCORE

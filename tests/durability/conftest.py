@@ -28,14 +28,6 @@ def settings(settings: Settings, rabbitmq_server: RabbitServer) -> Settings:
 
 
 @pytest.fixture
-async def broker(rabbitmq_server: RabbitServer) -> AsyncIterator[Broker]:
-    broker = Broker(rabbitmq_server)
-    await broker.forget()
-    yield broker
-    await broker.forget()
-
-
-@pytest.fixture
 async def fleet(
     settings: Settings,
     services: Services,

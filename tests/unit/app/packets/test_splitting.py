@@ -7,6 +7,8 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.packets.splitting import (
     INLINE_SHARES,
@@ -15,6 +17,7 @@ from app.packets.splitting import (
     SplittingBusy,
     UnrankableShares,
     check_rankable,
+    is_always_rankable,
 )
 from splitter.money import Fen
 from splitter.split import split
@@ -82,3 +85,31 @@ def test_a_share_too_large_for_an_exact_score_is_refused() -> None:
     check_rankable([Fen(2**51 - 1), Fen(1)])
     with pytest.raises(UnrankableShares):
         check_rankable([Fen(2**51), Fen(1)])
+
+
+@given(st.data())
+def test_terms_called_always_rankable_are_whatever_the_seed(data: st.DataObject) -> None:
+    shares = data.draw(st.integers(1, 40))
+    min_fen = data.draw(st.sampled_from([1, 10**9, 2**46]))
+    total_fen = min_fen * shares + data.draw(st.integers(0, 2**50))
+    terms_of_any_size = Terms.__new__(Terms)  # beyond the largest total, to reach the bound at all
+    for name, value in {
+        "kind": data.draw(st.sampled_from(["lucky", "equal"])),
+        "total_fen": Fen(total_fen),
+        "shares": shares,
+        "min_fen": Fen(min_fen),
+        "cap_fen": None,
+        "version": 1,
+    }.items():
+        object.__setattr__(terms_of_any_size, name, value)
+
+    if is_always_rankable(terms_of_any_size):
+        check_rankable(split(terms_of_any_size, data.draw(st.binary(min_size=32, max_size=32))))
+
+
+def test_the_largest_share_that_terms_allow_decides() -> None:
+    assert is_always_rankable(Terms("lucky", Fen(10**12), 1))
+    assert is_always_rankable(Terms("lucky", Fen(10**8), 1_000_000))
+    assert not is_always_rankable(Terms("lucky", Fen(10**12), 1_000_000))
+    assert is_always_rankable(Terms("lucky", Fen(10**12), 1_000_000, cap_fen=Fen(2_000_000)))
+    assert is_always_rankable(Terms("lucky", Fen(10**12), 1_000_000, min_fen=Fen(999_999)))
