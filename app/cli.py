@@ -9,21 +9,39 @@ from pathlib import Path
 from typing import Any, Final
 
 import uvloop
+from asyncmy.errors import MySQLError
 from redis.exceptions import RedisError
 from tortoise.exceptions import BaseORMException
 
 from app.auth.packet_ids import PacketIds
 from app.auth.signing import sign_token
+from app.commands import dead_letters
+from app.commands.packet import show_packet, verify_packet
+from app.commands.reconcile import reconcile, scope_of
+from app.commands.recover import recover
+from app.commands.switch import listed as listed_switches
+from app.commands.switch import switch, switch_name
 from app.config import BadSettings, Settings, settings_from_env
+from app.control.switches import Switches
 from app.dev_settings import DEFAULT_DATA, dev_tokens
 from app.exit_codes import COULD_NOT_RUN, DIFFERENCE, FINE
-from app.packet_command import show_packet, verify_packet
+from app.grabbing.redis_grabs import NotAnswering
+from app.ledger.dead_letters import LetterUnknown
 from app.packets.reading import PacketUnknown
+from app.recovery.certificates import LeaseLost
+from app.recovery.in_flight import ClaimsUnderWay
+from app.recovery.packets import RebuildFailed
+from app.recovery.recovery import ForeignRedis, RecoveryElsewhere, RunChanged
 from app.redis_client import UnsafeRedis
 from app.server import serve, stop_on_signals
+from app.services import open_services
 from app.store.database import open_database
 
-_CANNOT_RUN: Final = (BadSettings, UnsafeRedis, PacketUnknown, RedisError, BaseORMException)
+_CANNOT_RUN: Final = (
+    *(BadSettings, UnsafeRedis, PacketUnknown, LetterUnknown, RedisError, BaseORMException),
+    *(MySQLError, ClaimsUnderWay, ForeignRedis, NotAnswering, RecoveryElsewhere, RunChanged),
+    *(LeaseLost, RebuildFailed),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,12 +61,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="redpacket", description="Red packets for a flash crowd.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_processes(commands)
+    _add_tools(commands)
+    return parser
 
+
+def _add_processes(commands: Any) -> None:
     command = commands.add_parser("serve", help="answer HTTP requests")
     command.set_defaults(run=_serve)
 
-    command = commands.add_parser("worker", help="carry claims to MySQL")
-    command.add_argument("name", choices=("relay", "ledger", "opener"))
+    command = commands.add_parser("worker", help="carry claims to MySQL, settle, recover")
+    command.add_argument("name", choices=("relay", "ledger", "opener", "settle", "recover"))
     command.add_argument("--instance", help="a name that no other worker of its kind has")
     command.set_defaults(run=_worker)
 
@@ -59,6 +82,8 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--data", default=DEFAULT_DATA, help="where its stores live")
     command.set_defaults(run=_dev)
 
+
+def _add_tools(commands: Any) -> None:
     command = commands.add_parser("token", help="sign a bearer token (HS256 deployments)")
     command.add_argument("user_id")
     command.add_argument("--admin", action="store_true")
@@ -73,10 +98,40 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--json", action="store_true")
     command.set_defaults(run=_packet)
 
+    command = commands.add_parser("recover", help="compare Redis with MySQL, rebuild, certify")
+    command.add_argument("--json", action="store_true")
+    command.set_defaults(run=_recover)
+
+    command = commands.add_parser("reconcile", help="compare Redis, claim rows and ledger")
+    which = command.add_mutually_exclusive_group()
+    which.add_argument("--packet", metavar="PACKET_ID")
+    which.add_argument("--day", metavar="YYYY-MM-DD", help="packets created that day, +08:00")
+    command.add_argument("--repair", action="store_true")
+    command.add_argument("--resume", action="store_true", help="go on where a run was cut off")
+    command.add_argument("--json", action="store_true")
+    command.set_defaults(run=_reconcile)
+
+    command = commands.add_parser("dead-letters", help="what could not be booked")
+    verbs = command.add_subparsers(required=True, dest="verb", metavar="VERB")
+    verb = verbs.add_parser("list")
+    verb.add_argument("--state", choices=("waiting", "replayed", "discarded"), default="waiting")
+    verb.add_argument("--after", type=int, default=0, metavar="ID")
+    for name in ("show", "replay", "discard"):
+        verbs.add_parser(name).add_argument("letter_id", type=int)
+    for verb in verbs.choices.values():
+        verb.add_argument("--json", action="store_true")
+    command.set_defaults(run=_dead_letters)
+
+    command = commands.add_parser("switch", help="turn grabs, creations or a packet off and on")
+    command.add_argument("state", choices=("off", "on", "list"))
+    command.add_argument("what", nargs="?", help="grabs, creations, or a packet's id")
+    command.add_argument("--reason", default="")
+    command.add_argument("--json", action="store_true")
+    command.set_defaults(run=_switch)
+
     command = commands.add_parser("db", help="bring the tables of MySQL up to date")
     command.add_argument("verb", choices=("migrate",))
     command.set_defaults(run=_db)
-    return parser
 
 
 def _run(work: Coroutine[Any, Any, int]) -> int:
@@ -131,6 +186,76 @@ def _packet(parsed: argparse.Namespace) -> int:
     return _run(work())
 
 
+def _recover(parsed: argparse.Namespace) -> int:
+    async def work() -> int:
+        async with open_services(settings_from_env()) as services:
+            report, fine = await recover(services.recovery)
+        _print_report(report, parsed.json)
+        return FINE if fine else DIFFERENCE
+
+    return _run(work())
+
+
+def _reconcile(parsed: argparse.Namespace) -> int:
+    settings = settings_from_env()
+    packet_id = PacketIds(settings.secret).read(parsed.packet) if parsed.packet else None
+    scope = scope_of(packet_id, parsed.day)
+
+    async def work() -> int:
+        async with open_services(settings) as services:
+            await services.redis_grabs.probe()
+            report, fine = await reconcile(
+                services.reconciling, scope, repair=parsed.repair, resume=parsed.resume
+            )
+        _print_report(report, parsed.json)
+        return FINE if fine else DIFFERENCE
+
+    return _run(work())
+
+
+def _dead_letters(parsed: argparse.Namespace) -> int:
+    from workers.ledger import replay_body
+
+    async def work() -> int:
+        async with open_database(settings_from_env().mysql_url, 1) as database:
+            fine = True
+            if parsed.verb == "list":
+                _print_rows(
+                    await dead_letters.listed(database, parsed.state, parsed.after), parsed.json
+                )
+                return FINE
+            if parsed.verb == "show":
+                report = await dead_letters.shown(database, parsed.letter_id)
+            elif parsed.verb == "discard":
+                report = await dead_letters.discarded(database, parsed.letter_id)
+            else:
+                report, fine = await dead_letters.replayed(
+                    database, parsed.letter_id, lambda body: replay_body(database, body)
+                )
+        _print_report(report, parsed.json)
+        return FINE if fine else DIFFERENCE
+
+    return _run(work())
+
+
+def _switch(parsed: argparse.Namespace) -> int:
+    settings = settings_from_env()
+    if (parsed.what is None) != (parsed.state == "list"):
+        raise BadSettings("say what to switch: grabs, creations, or a packet's id")
+    name = switch_name(parsed.what, PacketIds(settings.secret)) if parsed.what else None
+
+    async def work() -> int:
+        async with open_database(settings.mysql_url, 1) as database:
+            switches = Switches(database)
+            if name is not None:
+                off = parsed.state == "off"
+                await switch(switches, name, off=off, reason=parsed.reason)
+            _print_rows(await listed_switches(switches), parsed.json)
+        return FINE
+
+    return _run(work())
+
+
 def _db(_: argparse.Namespace) -> int:
     async def work() -> int:
         settings: Settings = settings_from_env()
@@ -147,6 +272,14 @@ def _print_report(report: dict[str, Any], as_json: bool) -> None:
         return
     for name, value in report.items():
         print(f"{name:20} {value}")
+
+
+def _print_rows(rows: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(rows, ensure_ascii=False))
+        return
+    for row in rows:
+        print("  ".join(f"{name}={value}" for name, value in row.items()))
 
 
 if __name__ == "__main__":

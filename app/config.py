@@ -11,7 +11,7 @@ from app.auth.hmac_key import MIN_SECRET_BYTES
 from app.auth.tokens import ALGORITHMS, Algorithm, TokenSettings
 from lua.keys import DEFAULT_PARTITIONS
 
-Durability = Literal["fsync", "memory"]
+Durability = Literal["fsync", "replica", "memory"]
 
 DATABASE_SCHEMES: Final = ("mysql", "sqlite")
 
@@ -37,6 +37,8 @@ class Settings:
     mysql_connections: int = 10
     redis_connections: int = 64
     shutdown_seconds: int = 15
+    backlog_entries: int = 100_000
+    backlog_messages: int = 40_000
 
 
 def settings_from_env(environ: Mapping[str, str] = os.environ) -> Settings:
@@ -57,6 +59,8 @@ def settings_from_env(environ: Mapping[str, str] = os.environ) -> Settings:
         mysql_connections=_integer(environ, "MYSQL_CONNECTIONS", 10, 1, 1000),
         redis_connections=_integer(environ, "REDIS_CONNECTIONS", 64, 1, 10_000),
         shutdown_seconds=_integer(environ, "SHUTDOWN_SECONDS", 15, 1, 600),
+        backlog_entries=_integer(environ, "BACKLOG_ENTRIES", 100_000, 1, 10**9),
+        backlog_messages=_integer(environ, "BACKLOG_MESSAGES", 40_000, 1, 10**9),
     )
 
 

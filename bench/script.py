@@ -8,7 +8,8 @@ from typing import Any, Final
 from bench.stack import Stack
 from lua.ids import PacketId
 from lua.keys import KeySpace
-from lua.scripts import Script, tie_factor
+from lua.script import Script
+from lua.scripts import tie_factor
 
 SLICES: Final = 10
 LARGE_SHARES: Final = 1_000_000

@@ -1,23 +1,26 @@
 #!lua
 -- Purpose: give the next shares of one packet to the users of one call, one share a user at most.
--- KEYS: meta shares claims board outbox
+-- KEYS: certificate meta shares claims board outbox
 -- ARGV: packet_id user_id...
 -- Returns: {status, now_ms}, and with status OK four integers a user, in ARGV order:
 --   outcome, seq, amount_fen, claimed_at_ms (for NOT_OPEN_YET: opens_at_ms; else 0 where nothing was won).
-local OK, UNKNOWN, LOADING, INCONSISTENT = 0, 1, 2, 3
+--   UNCERTIFIED when this server's data is not certified under the caller's token; LOADING while a
+--   packet is being loaded or rebuilt.
+local OK, UNKNOWN, LOADING, INCONSISTENT, UNCERTIFIED = 0, 1, 2, 3, 4
 local GRABBED, REPEATED, SOLD_OUT, NOT_OPEN_YET, EXPIRED, CLOSED = 1, 2, 3, 4, 5, 6
 
-local meta_key, shares_key, claims_key = KEYS[1], KEYS[2], KEYS[3]
-local board_key, outbox_key = KEYS[4], KEYS[5]
+local certificate_key, meta_key, shares_key = KEYS[1], KEYS[2], KEYS[3]
+local claims_key, board_key, outbox_key = KEYS[4], KEYS[5], KEYS[6]
 local packet_id, users = ARGV[1], #ARGV - 1
 
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 
+if redis.call('GET', certificate_key) ~= '@certificate@' then return {UNCERTIFIED, now_ms} end
 local meta = redis.call('HMGET', meta_key, 'state', 'shares', 'opens_at_ms', 'expires_at_ms', 'tie_factor')
 local state = meta[1]
 if not state then return {UNKNOWN, now_ms} end
-if state == 'loading' then return {LOADING, now_ms} end
+if state == 'loading' or state == 'rebuilding' then return {LOADING, now_ms} end
 local shares, opens_at_ms, expires_at_ms = tonumber(meta[2]), tonumber(meta[3]), tonumber(meta[4])
 local tie_factor = tonumber(meta[5])
 

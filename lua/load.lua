@@ -1,16 +1,18 @@
 #!lua
 -- Purpose: load one chunk of a packet's shares; the first chunk creates the packet in state 'loading'.
 --   Sending a chunk again, or all of them from the start, changes nothing.
--- KEYS: meta shares
+-- KEYS: certificate meta shares
 -- ARGV: offset tie_factor amount_fen...
 -- Returns: {status, loaded}: OK with the shares loaded so far; ALREADY_OPEN; GAP when the chunk
---   does not join what is there; UNRANKABLE when an amount is below 1 or does not fit a board score.
-local OK, ALREADY_OPEN, GAP, UNRANKABLE = 0, 1, 2, 3
+--   does not join what is there; UNRANKABLE when an amount is below 1 or does not fit a board score;
+--   UNCERTIFIED when this server's data is not certified under the caller's token.
+local OK, ALREADY_OPEN, GAP, UNRANKABLE, UNCERTIFIED = 0, 1, 2, 3, 4
 local MAX_SCORE = 2 ^ 53 - 1
 
-local meta_key, shares_key = KEYS[1], KEYS[2]
+local certificate_key, meta_key, shares_key = KEYS[1], KEYS[2], KEYS[3]
 local offset, tie_factor, amounts = tonumber(ARGV[1]), tonumber(ARGV[2]), #ARGV - 2
 
+if redis.call('GET', certificate_key) ~= '@certificate@' then return {UNCERTIFIED, 0} end
 local meta = redis.call('HMGET', meta_key, 'state', 'loaded_fen')
 local state, loaded_fen = meta[1], tonumber(meta[2] or '0')
 local loaded = redis.call('LLEN', shares_key)

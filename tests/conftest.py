@@ -10,7 +10,7 @@ import pytest
 from app.auth.tokens import TokenSettings
 from app.config import Settings
 from app.services import Services, open_services
-from tests.deployment import Deployment, running_api, running_workers
+from tests.deployment import Deployment, make_ready, running_api, running_workers
 from tests.integration.workers.broker import Broker
 from tests.servers.mariadb import MariaServer, start_mariadb
 from tests.servers.ports import free_ports
@@ -78,7 +78,7 @@ async def broker(rabbitmq_server: RabbitServer) -> AsyncIterator[Broker]:
 async def services(settings: Settings) -> AsyncIterator[Services]:
     """The wired service over real Redis and MariaDB, without HTTP and workers."""
     async with open_services(settings) as opened:
-        await opened.database.migrate()
+        await make_ready(opened)
         yield opened
 
 

@@ -122,6 +122,13 @@ class Deployment:
         return await eventually(read, what=f"{claims} booked claims")
 
 
+async def make_ready(services: Services) -> None:
+    """Tables made, and Redis certified for them."""
+    await services.database.migrate()
+    await services.recovery.recover()
+    await services.redis_grabs.refresh_certificate()
+
+
 @asynccontextmanager
 async def running_api(settings: Settings, services: Services) -> AsyncIterator[str]:
     """The HTTP service in this event loop."""

@@ -4,11 +4,13 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractConnection
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +41,19 @@ class Session:
         """
         underlay = await self.channel.get_underlay_channel()
         underlay.on_consumer_cancel_callbacks.add(self._note_lost)
+
+    async def next_of(self, arrived: asyncio.Queue[T], stop: asyncio.Event) -> T | None:
+        """Wait for what arrives next; None when `stop` is set. Raises ConnectionLost."""
+        item = asyncio.create_task(arrived.get())
+        ends = [asyncio.create_task(stop.wait()), asyncio.create_task(self.lost.wait())]
+        try:
+            await asyncio.wait([item, *ends], return_when=asyncio.FIRST_COMPLETED)
+            if self.lost.is_set():
+                raise ConnectionLost
+            return item.result() if item.done() else None
+        finally:
+            for task in (item, *ends):
+                task.cancel()
 
     def _note_lost(self, *_: Any) -> None:
         self.lost.set()

@@ -5,20 +5,16 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from aio_pika.abc import AbstractIncomingMessage
+from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
 
 from workers.amqp import (
     FIRST_PAUSE_S,
     LONGEST_PAUSE_S,
-    ConnectionLost,
     Session,
     keep_running,
     pause,
     session,
 )
-from workers.dead_letters import AmqpDeadLetters
-from workers.ledger import LedgerHandler
-from workers.topology import LEDGER_QUEUE, declare_ledger_queue
 
 log = logging.getLogger(__name__)
 
@@ -26,80 +22,100 @@ PREFETCH: Final = 32  # messages of up to 64 KiB
 BATCH_BYTES: Final = 96 * 1024
 BROKER_TIMEOUT_S: Final = 10.0  # to subscribe, and to take the acknowledgements of a batch
 
+Declare = Callable[[AbstractChannel], Awaitable[AbstractQueue]]
+Handle = Callable[[Sequence[AbstractIncomingMessage]], Awaitable[None]]
 
-class LedgerConsumer:
-    """Feeds the ledger queue to a handler. A batch that fails is held and tried again."""
 
-    def __init__(self, url: str, make_handler: Callable[[AmqpDeadLetters], LedgerHandler]) -> None:
+class Consumer:
+    """Feeds a queue to a handler. A batch that fails is held and tried again."""
+
+    def __init__(self, name: str, url: str, declare: Declare, handle: Handle) -> None:
+        self._name = name
         self._url = url
-        self._make_handler = make_handler
+        self._declare = declare
+        self._handle = handle
 
     async def run(self, stop: asyncio.Event) -> None:
-        await keep_running("ledger consumer", lambda: self._consume_until(stop), stop)
+        await keep_running(self._name, lambda: self._consume_until(stop), stop)
 
     async def _consume_until(self, stop: asyncio.Event) -> None:
         async with session(self._url) as opened:
-            handler = self._make_handler(AmqpDeadLetters(opened.channel, LEDGER_QUEUE))
-            arrived = await _subscribe(opened)
-            while not stop.is_set():
-                batch = await _next_batch(arrived, stop, opened.lost)
-                if batch:
-                    await self._handle(handler.handle, batch, stop, opened.lost)
+            subscription = await _Subscription.begin(opened, self._declare)
+            while batch := await subscription.next_batch(stop):
+                if not await self._handle_batch(batch, stop, opened.lost):
+                    return
+                await subscription.trust()
 
-    async def _handle(
+    async def _handle_batch(
         self,
-        handle: Callable[[Sequence[bytes]], Awaitable[None]],
         batch: Sequence[AbstractIncomingMessage],
         stop: asyncio.Event,
         lost: asyncio.Event,
-    ) -> None:
+    ) -> bool:
+        """True once the batch is handled and acknowledged; False leaves it to be sent again."""
         pause_s = FIRST_PAUSE_S
-        bodies = [message.body for message in batch]
         while True:
             try:
-                await handle(bodies)
+                await self._handle(batch)
                 break
             except Exception as error:
-                log.warning("batch of %d messages: %r; trying again", len(batch), error)
+                log.warning("%s: %d messages: %r; trying again", self._name, len(batch), error)
             await pause(stop, pause_s)
             if stop.is_set() or lost.is_set():
-                return  # unacknowledged: it will be delivered again
+                return False
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
         async with asyncio.timeout(BROKER_TIMEOUT_S):
             # Each by itself: `multiple` would speak for every earlier message of the channel too.
             for message in batch:
                 await message.ack()
+        return True
 
 
-async def _subscribe(opened: Session) -> asyncio.Queue[AbstractIncomingMessage]:
-    """Declare the queue and consume it; the returned queue never holds more than PREFETCH."""
-    arrived: asyncio.Queue[AbstractIncomingMessage] = asyncio.Queue()
-    async with asyncio.timeout(BROKER_TIMEOUT_S):
-        await opened.channel.set_qos(prefetch_count=PREFETCH)
-        queue = await declare_ledger_queue(opened.channel)
-        await opened.notice_cancelled_consumers()
-        await queue.consume(arrived.put)
-    return arrived
+class _Subscription:
+    """The queue's messages as they arrive: one at a time until one comes for the first time.
 
+    What comes again may be what killed the consumer before. It is taken alone, so that no message
+    beside it is charged with a delivery that was not its fault.
+    """
 
-async def _next_batch(
-    arrived: asyncio.Queue[AbstractIncomingMessage], stop: asyncio.Event, lost: asyncio.Event
-) -> list[AbstractIncomingMessage]:
-    """Wait for messages and take what is there, up to BATCH_BYTES; nothing when `stop` is set."""
-    message = asyncio.create_task(arrived.get())
-    ends = [asyncio.create_task(stop.wait()), asyncio.create_task(lost.wait())]
-    try:
-        await asyncio.wait([message, *ends], return_when=asyncio.FIRST_COMPLETED)
-        if lost.is_set():
-            raise ConnectionLost
-        if not message.done():
+    def __init__(self, opened: Session) -> None:
+        self._opened = opened
+        self._arrived: asyncio.Queue[AbstractIncomingMessage] = asyncio.Queue()
+        self._prefetch = 0
+        self._came_before = False
+
+    @classmethod
+    async def begin(cls, opened: Session, declare: Declare) -> "_Subscription":
+        subscription = cls(opened)
+        async with asyncio.timeout(BROKER_TIMEOUT_S):
+            await subscription._take(1)
+            queue = await declare(opened.channel)
+            await opened.notice_cancelled_consumers()
+            await queue.consume(subscription._arrived.put)
+        return subscription
+
+    async def next_batch(self, stop: asyncio.Event) -> list[AbstractIncomingMessage]:
+        """Wait for messages and take what is there, up to BATCH_BYTES; nothing once `stop` is set.
+
+        Raises ConnectionLost.
+        """
+        message = await self._opened.next_of(self._arrived, stop)
+        if message is None:
             return []
-        batch = [message.result()]
-    finally:
-        for task in (message, *ends):
-            task.cancel()
-    size = len(batch[0].body)
-    while size < BATCH_BYTES and not arrived.empty():
-        batch.append(arrived.get_nowait())
-        size += len(batch[-1].body)
-    return batch
+        self._came_before = bool(message.redelivered)
+        batch = [message]
+        size = len(message.body)
+        while size < BATCH_BYTES and not self._arrived.empty():
+            batch.append(self._arrived.get_nowait())
+            size += len(batch[-1].body)
+        return batch
+
+    async def trust(self) -> None:
+        """After a batch that did no harm, let more than one message come at a time."""
+        if self._prefetch == 1 and not self._came_before:
+            async with asyncio.timeout(BROKER_TIMEOUT_S):
+                await self._take(PREFETCH)
+
+    async def _take(self, prefetch: int) -> None:
+        await self._opened.channel.set_qos(prefetch_count=prefetch)
+        self._prefetch = prefetch

@@ -1,24 +1,33 @@
 """The ledger's handler: messages in, claims booked; what can never be booked is set aside alone."""
 
-import logging
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Protocol
 
-from app.ledger.claims import Claim, Rejected, book_claims, claim_body, parse_claims
+from aio_pika.abc import AbstractIncomingMessage
+
+from app.control.markers import book_markers, parse_marker
+from app.ledger.booking import book_claims
+from app.ledger.claims import Claim, Rejected, claim_body, parse_claims
 from app.ledger.posting import InsufficientFunds
 from app.store.database import Database, is_data_error
-from workers.dead_letters import DeadLetters
-
-log = logging.getLogger(__name__)
+from workers.consumer import Consumer
+from workers.topology import declare_ledger_queue
 
 # At most ten values a claim go into one statement, and an SQLite takes 32,766.
 CLAIMS_PER_TRANSACTION: Final = 3000
 
 
+class Keeper(Protocol):
+    """Where dead letters are kept."""
+
+    async def put(self, rejected: Sequence[Rejected]) -> None:
+        """Return when all of them are kept; raise when one may not be."""
+
+
 class LedgerHandler:
     """Messages of claims, one outbox entry a line. Handling one again changes nothing."""
 
-    def __init__(self, database: Database, dead_letters: DeadLetters) -> None:
+    def __init__(self, database: Database, dead_letters: Keeper) -> None:
         self._database = database
         self._dead_letters = dead_letters
 
@@ -26,19 +35,24 @@ class LedgerHandler:
         """Return when every claim is committed or set aside; raise to be asked again."""
         claims: list[Claim] = []
         rejected: list[Rejected] = []
+        markers: list[str] = []
         for body in bodies:
             for line in body.split(b"\n"):
+                marker = parse_marker(line)
+                if marker is not None:
+                    markers.append(marker)
+                    continue
                 good, bad = parse_claims(line)
                 claims += good
                 rejected += bad
         for first in range(0, len(claims), CLAIMS_PER_TRANSACTION):
-            rejected += await self._book(claims[first : first + CLAIMS_PER_TRANSACTION])
+            rejected += await self.book(claims[first : first + CLAIMS_PER_TRANSACTION])
         if rejected:
-            for body_of_claim, reason in rejected:
-                log.error("dead letter: %.300s: %.300s", reason, body_of_claim)
             await self._dead_letters.put(rejected)
+        if markers:  # last: they say that all before them is done
+            await self._database.transaction(lambda work: book_markers(work, markers))
 
-    async def _book(self, claims: Sequence[Claim]) -> list[Rejected]:
+    async def book(self, claims: Sequence[Claim]) -> list[Rejected]:
         """Book in one transaction; when data is at fault, in halves until the culprit is alone."""
         if not claims:
             return []
@@ -51,7 +65,26 @@ class LedgerHandler:
             if len(claims) == 1:
                 return [Rejected(claim_body(claims[0]), f"cannot be booked: {error!r}")]
         half = len(claims) // 2
-        return await self._book(claims[:half]) + await self._book(claims[half:])
+        return await self.book(claims[:half]) + await self.book(claims[half:])
+
+
+async def replay_body(database: Database, body: bytes) -> list[Rejected]:
+    """Book the body of a dead letter once more; what is refused again comes back."""
+    refused: list[Rejected] = []
+
+    class Collected:
+        async def put(self, rejected: Sequence[Rejected]) -> None:
+            refused.extend(rejected)
+
+    await LedgerHandler(database, Collected()).handle([body])
+    return refused
+
+
+def ledger_consumer(url: str, handler: LedgerHandler) -> Consumer:
+    async def handle(messages: Sequence[AbstractIncomingMessage]) -> None:
+        await handler.handle([message.body for message in messages])
+
+    return Consumer("ledger consumer", url, declare_ledger_queue, handle)
 
 
 class DirectPublisher:

@@ -7,19 +7,24 @@ from contextlib import AsyncExitStack
 from typing import Literal, assert_never
 
 from app.config import BadSettings, Settings
+from app.ledger.dead_letters import DeadLetters
 from app.redis_client import check_redis, open_redis
 from app.services import open_services
 from app.store.database import open_database
 from lua.keys import KeySpace
-from workers.consumer import LedgerConsumer
-from workers.ledger import LedgerHandler
+from workers.dead_letter_keeper import dead_letter_keeper
+from workers.ledger import LedgerHandler, ledger_consumer
 from workers.opener import Opener
 from workers.publisher import AmqpPublisher
+from workers.queue_watch import QueueWatch
+from workers.recoverer import Recoverer
 from workers.relay import Relay
+from workers.settler import Settler
+from workers.topology import LEDGER_QUEUE
 
 log = logging.getLogger(__name__)
 
-WorkerName = Literal["relay", "ledger", "opener"]
+WorkerName = Literal["relay", "ledger", "opener", "settle", "recover"]
 
 
 async def run_worker(
@@ -34,6 +39,12 @@ async def run_worker(
     elif name == "opener":
         async with open_services(settings) as services:
             await Opener(services.database, services.opener).run(stop)
+    elif name == "settle":
+        async with open_services(settings) as services:
+            await Settler(services.database, services.settling, services.owner).run(stop)
+    elif name == "recover":
+        async with open_services(settings) as services:
+            await Recoverer(services.recovery).run(stop)
     else:
         assert_never(name)
     log.info("worker %s stopped", name)
@@ -53,12 +64,16 @@ async def _run_relay(settings: Settings, instance: str, stop: asyncio.Event) -> 
         publisher = AmqpPublisher(_amqp_url(settings))
         opened.push_async_callback(publisher.close)
         keys = KeySpace(settings.partitions, settings.key_prefix)
-        await Relay(redis, keys, publisher, instance).run(stop)
+        await asyncio.gather(
+            Relay(redis, keys, publisher, instance).run(stop),
+            QueueWatch(_amqp_url(settings), redis, keys).run(stop),
+        )
 
 
 async def _run_ledger(settings: Settings, stop: asyncio.Event) -> None:
     async with open_database(settings.mysql_url, connections=4) as database:
-        consumer = LedgerConsumer(
-            _amqp_url(settings), lambda dead_letters: LedgerHandler(database, dead_letters)
+        letters = DeadLetters(database, LEDGER_QUEUE)
+        await asyncio.gather(
+            ledger_consumer(_amqp_url(settings), LedgerHandler(database, letters)).run(stop),
+            dead_letter_keeper(_amqp_url(settings), LEDGER_QUEUE, letters).run(stop),
         )
-        await consumer.run(stop)

@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from lua.keys import KeySpace
-from lua.scripts import CommandRunner
+from lua.script import CommandRunner
 from workers.amqp import keep_running, pause
 
 log = logging.getLogger(__name__)

@@ -10,6 +10,9 @@ CLAIMS_ROUTING_KEY: Final = "claims"
 # A message that keeps killing its consumer is set aside after this many deliveries. A consumer
 # that fails holds its messages and tries again by itself, so ordinary trouble never counts.
 DELIVERY_LIMIT: Final = 20
+NO_DELIVERY_LIMIT: Final = 2**31 - 1
+# When the queue is full the broker refuses, and claims wait in the outbox: its memory is bounded.
+MAX_QUEUED_MESSAGES: Final = 50_000
 
 
 def dead_letter_queue(queue: str) -> str:
@@ -22,7 +25,10 @@ async def declare_claims_exchange(channel: AbstractChannel) -> AbstractExchange:
 
 async def declare_dead_letter_queue(channel: AbstractChannel, queue: str) -> AbstractQueue:
     return await channel.declare_queue(
-        dead_letter_queue(queue), durable=True, arguments={"x-queue-type": "quorum"}
+        dead_letter_queue(queue),
+        durable=True,
+        # Without a limit of its own, RabbitMQ 4 would drop a letter that was given back 20 times.
+        arguments={"x-queue-type": "quorum", "x-delivery-limit": NO_DELIVERY_LIMIT},
     )
 
 
@@ -40,6 +46,9 @@ async def declare_ledger_queue(channel: AbstractChannel) -> AbstractQueue:
             "x-dead-letter-strategy": "at-least-once",
             "x-overflow": "reject-publish",
             "x-delivery-limit": DELIVERY_LIMIT,
+            "x-max-length": MAX_QUEUED_MESSAGES,
+            # One consumer at a time keeps the order: a marker is booked after all before it.
+            "x-single-active-consumer": True,
         },
     )
     await queue.bind(exchange, CLAIMS_ROUTING_KEY)

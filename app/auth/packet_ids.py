@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from app.auth.hmac_key import HmacKey
-from lua.ids import MAX_PACKET_ID, PacketId
+from lua.ids import MAX_PACKET_ID, PacketId, placed
 
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's: no i, l, o, u
 _VALUES: Final = {character: value for value, character in enumerate(_ALPHABET)}
@@ -37,10 +37,14 @@ class PacketIds:
         self._now_ms = now_ms or (lambda: time.time_ns() // 1_000_000)
         self._remembered: dict[str, PacketId] = {}
 
-    def new(self) -> PacketId:
-        """A fresh id: 42 bits of milliseconds, 21 random ones. A collision violates the key."""
+    def new(self, *, on_mysql: bool = False) -> PacketId:
+        """A fresh id: 42 bits of milliseconds, one of placement, 20 random ones.
+
+        A collision violates the key.
+        """
         elapsed_ms = self._now_ms() - _EPOCH_MS
-        return PacketId(elapsed_ms << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS))
+        packet_id = PacketId(elapsed_ms << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS))
+        return placed(packet_id, on_mysql=on_mysql)
 
     def write(self, packet_id: PacketId) -> str:
         return _encode(packet_id, _ID_LENGTH) + self._signature(packet_id)

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from lua.ids import PacketId, UserId
-from lua.scripts import MAX_USERS_PER_GRAB, Grab, GrabReply, GrabStatus
+from lua.replies import Grab, GrabReply, GrabStatus
+from lua.scripts import MAX_USERS_PER_GRAB
 
 
 class Overloaded(Exception):
@@ -33,13 +34,16 @@ class CoalescerLimits:
             raise ValueError(f"users_per_call must be 1 to {MAX_USERS_PER_GRAB}")
 
 
+_Waiting = tuple[UserId, asyncio.Future[Grab]]
+
+
 class _Lane:
     """The grabs of one packet that wait for a call, and how many calls are under way."""
 
     __slots__ = ("calls", "flush_is_due", "waiting")
 
     def __init__(self) -> None:
-        self.waiting: deque[tuple[UserId, asyncio.Future[Grab]]] = deque()
+        self.waiting: deque[_Waiting] = deque()
         self.calls = 0
         self.flush_is_due = False
 
@@ -59,7 +63,7 @@ class Coalescer:
         self._call = call
         self._limits = limits
         self._lanes: dict[PacketId, _Lane] = {}
-        self._calls: set[asyncio.Task[None]] = set()
+        self._calls: dict[asyncio.Task[None], list[_Waiting]] = {}
         self._waiting = 0
         self._loop = asyncio.get_running_loop()
 
@@ -84,6 +88,16 @@ class Coalescer:
             await asyncio.gather(*self._calls)
             await asyncio.sleep(0)
 
+    def let_go(self) -> None:
+        """Tell all who wait, for a call or its reply, to ask again: no reply is to be expected."""
+        ask_again = GrabUnavailable(None)
+        for batch in self._calls.values():
+            self._refuse(batch, ask_again)
+        for lane in self._lanes.values():
+            self._waiting -= len(lane.waiting)
+            self._refuse(lane.waiting, ask_again)
+            lane.waiting.clear()
+
     def _flush(self, packet_id: PacketId, lane: _Lane) -> None:
         lane.flush_is_due = False
         waiting = lane.waiting
@@ -93,8 +107,8 @@ class Coalescer:
             self._waiting -= size
             lane.calls += 1
             task = self._loop.create_task(self._run(packet_id, lane, batch))
-            self._calls.add(task)
-            task.add_done_callback(self._calls.discard)
+            self._calls[task] = batch
+            task.add_done_callback(self._calls.pop)
         # A flush that was due when its lane went must not take the packet's next lane away.
         if not waiting and not lane.calls and self._lanes.get(packet_id) is lane:
             del self._lanes[packet_id]
@@ -103,7 +117,7 @@ class Coalescer:
         self,
         packet_id: PacketId,
         lane: _Lane,
-        batch: list[tuple[UserId, asyncio.Future[Grab]]],
+        batch: list[_Waiting],
     ) -> None:
         try:
             async with asyncio.timeout(self._limits.reply_timeout_s):
@@ -128,9 +142,7 @@ class Coalescer:
             lane.calls -= 1
             self._flush(packet_id, lane)
 
-    def _refuse(
-        self, batch: Iterable[tuple[UserId, asyncio.Future[Grab]]], reason: GrabUnavailable
-    ) -> None:
+    def _refuse(self, batch: Iterable[_Waiting], reason: GrabUnavailable) -> None:
         for _, future in batch:
             if not future.done():
                 future.set_exception(reason)

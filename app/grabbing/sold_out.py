@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 
 from lua.ids import PacketId, UserId
-from lua.scripts import Grab, Outcome
+from lua.replies import Grab, Outcome
 
 log = logging.getLogger(__name__)
 
@@ -55,8 +55,9 @@ class SoldOutMarks:
         self._loading[packet_id] = task
         task.add_done_callback(lambda _: self._loading.pop(packet_id, None))
 
-    def forget(self, packet_id: PacketId) -> None:
-        self._marks.pop(packet_id, None)
+    def forget_all(self) -> None:
+        """Redis may have lost claims, and shares be there again."""
+        self._marks.clear()
 
     async def _learn(self, packet_id: PacketId) -> None:
         try:

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
+from asyncmy.errors import MySQLError
 from redis.exceptions import RedisError
 from sanic import HTTPResponse, Request, Sanic
 from sanic.exceptions import MethodNotAllowed, RequestCancelled, SanicException
@@ -12,12 +13,13 @@ from tortoise.exceptions import BaseORMException
 
 from app.auth.packet_ids import ForgedPacketId
 from app.auth.refusals import Forbidden, Unauthorized
+from app.grabbing.admission import SwitchedOff
 from app.grabbing.coalescer import GrabUnavailable, Overloaded
 from app.http.problems import Problem, problem_response
 from app.ledger.idempotency import IdempotencyKeyReused
 from app.ledger.posting import InsufficientFunds
 from app.packets.funding import ImpossibleSchedule
-from app.packets.opening import OpeningFailed
+from app.packets.opening import NotCertified, OpeningFailed
 from app.packets.reading import PacketUnknown
 from app.packets.splitting import SplittingBusy, UnrankableShares
 from app.store.database import DatabaseBusy
@@ -41,6 +43,7 @@ _PROBLEMS: Final[dict[type[BaseException], Callable[[BaseException], Problem]]] 
     Forbidden: lambda error: Problem(str(error)),
     ForgedPacketId: lambda _: Problem("packet_unknown"),
     PacketUnknown: lambda _: Problem("packet_unknown"),
+    SwitchedOff: lambda _: Problem("switched_off"),
     Overloaded: lambda _: Problem("overloaded"),
     DatabaseBusy: lambda _: Problem("overloaded"),
     SplittingBusy: lambda _: Problem("overloaded"),
@@ -56,7 +59,15 @@ _PROBLEMS: Final[dict[type[BaseException], Callable[[BaseException], Problem]]] 
 }
 
 # The store behind is in trouble; asking again later is right. The log has the details.
-_TROUBLE: Final = (RedisError, BaseORMException, OpeningFailed, ConnectionError, TimeoutError)
+_TROUBLE: Final = (
+    RedisError,
+    BaseORMException,
+    MySQLError,
+    OpeningFailed,
+    NotCertified,
+    ConnectionError,
+    TimeoutError,
+)
 
 
 class ProblemHandler(ErrorHandler):

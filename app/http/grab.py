@@ -8,7 +8,7 @@ from app.auth.authenticator import Authenticator
 from app.auth.packet_ids import PacketIds
 from app.grabbing.grab import Grabbing
 from app.http.prepared_response import PreparedResponse
-from lua.scripts import Grab, Outcome
+from lua.replies import Grab, Outcome
 
 _WON: Final[dict[int, bytes]] = {
     Outcome.GRABBED: b'{"outcome":"grabbed","seq":%d,"amount_fen":%d,"claimed_at_ms":%d}',

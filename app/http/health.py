@@ -9,13 +9,10 @@ from sanic import Blueprint, HTTPResponse, Request
 from sanic.response import json
 
 from app.services import Services
-from lua.ids import PacketId, UserId
 
 log = logging.getLogger(__name__)
 
 CHECK_TIMEOUT_S: Final = 2.0  # a store that hangs is as bad as one that is gone
-_NO_PACKET = PacketId(0)
-_NOBODY = UserId("readiness")
 
 
 def health_routes(services: Services) -> Blueprint:
@@ -28,7 +25,7 @@ def health_routes(services: Services) -> Blueprint:
     @blueprint.get("/readyz")
     async def ready(_: Request) -> HTTPResponse:
         redis, mysql = await asyncio.gather(
-            _answers("redis", services.scripts.grab(_NO_PACKET, [_NOBODY])),
+            _answers("redis", services.redis_grabs.probe()),
             _answers("mysql", services.database.ping()),
         )
         is_ready = redis and mysql

@@ -6,6 +6,7 @@ from typing import Any, Final
 from sanic import Blueprint, HTTPResponse, Request
 from sanic.response import json
 
+from app.grabbing.mysql_grabs import MAX_SHARES as MAX_SHARES_ON_MYSQL
 from app.http.fields import (
     choice,
     idempotency_key,
@@ -18,8 +19,8 @@ from app.http.fields import (
 from app.http.limits import CLAIMS_PER_PAGE
 from app.http.problems import Problem
 from app.packets.funding import DEFAULT_LIFE_MS, LONGEST_LIFE_MS, MAX_GREETING, PacketOrder
-from app.packets.opening import terms_of
 from app.packets.reading import PacketView
+from app.packets.terms import terms_of
 from app.services import Services
 from app.store.models import Packet
 from app.store.times import LATEST_MS, now_ms, to_ms
@@ -48,8 +49,12 @@ def _add_packet(blueprint: Blueprint, services: Services) -> None:
     async def create(request: Request) -> HTTPResponse:
         caller = services.authenticator.caller(request.headers.get("authorization"))
         key = idempotency_key(request)
+        services.admission.check_creation()
         order = _order(request, caller.user_id)
-        packet = await services.funding.fund(order, key)
+        on_mysql = not services.admission.redis_answers
+        if on_mysql and order.terms.shares > MAX_SHARES_ON_MYSQL:
+            raise Problem("unavailable", detail="only small packets can be sent right now")
+        packet = await services.funding.fund(order, key, on_mysql=on_mysql)
         await services.opener.open(packet)
         public_id = services.packet_ids.write(PacketId(packet.id))
         return json(

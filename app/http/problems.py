@@ -42,6 +42,7 @@ WORDINGS: Final[dict[str, Wording]] = {
     "too_large": Wording(413, "The request is too large", "请求内容过大"),
     "unsupported_media_type": Wording(415, "The body must be JSON", "请求内容须为 JSON"),
     "overloaded": Wording(503, "Too many people at once, please try again", "人太多了，请稍后再试"),
+    "switched_off": Wording(503, "This is switched off for a while", "该功能暂时关闭，请稍后再试"),
     "unavailable": Wording(
         503,
         "No answer yet; try again, a share that is yours stays yours",

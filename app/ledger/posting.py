@@ -11,6 +11,7 @@ from splitter.money import Fen
 
 AccountId = NewType("AccountId", str)
 
+HOUSE: Final = AccountId("outside:house")  # pays conflicts; what it paid is its negative balance
 TOP_UPS: Final = AccountId("outside:top-up")  # where top-ups come from; its balance is negative
 
 

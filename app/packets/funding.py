@@ -16,7 +16,7 @@ from app.packets.splitting import Splitting, check_rankable, is_always_rankable
 from app.store.database import Database, Transaction
 from app.store.models import Packet
 from app.store.times import now_ms, to_sql
-from lua.ids import PacketId, UserId
+from lua.ids import PacketId, UserId, is_on_mysql
 from splitter.proof import commitment, new_seed
 from splitter.terms import Terms
 
@@ -60,12 +60,15 @@ class Funding:
         self._packet_ids = packet_ids
         self._splitting = splitting
 
-    async def fund(self, order: PacketOrder, idempotency_key: str) -> Packet:
+    async def fund(
+        self, order: PacketOrder, idempotency_key: str, *, on_mysql: bool = False
+    ) -> Packet:
         """Create the packet and debit its sender, both or neither; a key makes one packet.
 
+        `on_mysql`: it is grabbed in MySQL alone, and open at once.
         Raises InsufficientFunds, ImpossibleSchedule, UnrankableShares, IdempotencyKeyReused.
         """
-        packet_id = self._packet_ids.new()
+        packet_id = self._packet_ids.new(on_mysql=on_mysql)
         request = request_hash(
             ["create", order.terms, order.greeting, order.opens_at_ms, order.life_ms]
         )
@@ -101,6 +104,10 @@ class Funding:
                     f"a packet opens from now to {LONGEST_WAIT_MS} ms from now"
                 )
             await _insert_packet(transaction, packet_id, order, seed, created_at_ms, opens_at_ms)
+            expires_at = to_sql(opens_at_ms + order.life_ms)
+            await transaction.insert(
+                "INSERT INTO unsettled (packet_id, due_at)", [(packet_id, expires_at)]
+            )
             await post(transaction, [_funding(packet_id, order, created_at_ms)])
             return packet_id
 
@@ -155,7 +162,7 @@ async def _insert_packet(
         "split_version": terms.version,
         "seed": seed,
         "commitment": commitment(seed, terms),
-        "state": "funded",
+        "state": "open" if is_on_mysql(packet_id) else "funded",
         "remaining_fen": terms.total_fen,
         "remaining_shares": terms.shares,
         "created_at": to_sql(created_at_ms),

@@ -1,13 +1,13 @@
 """What Redis holds of a packet right now."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Final, NamedTuple, cast
 
 from redis.asyncio import Redis
 
 from lua.ids import PacketId, UserId
 from lua.keys import KeySpace
-from lua.scripts import Grab, Outcome
+from lua.replies import Grab, Outcome
 
 _SCAN_COUNT: Final = 1000
 
@@ -38,6 +38,12 @@ class LivePackets:
             return None
         return LiveCounts(claimed, remaining)
 
+    async def claims(self, packet_id: PacketId) -> AsyncIterator[tuple[UserId, Grab]]:
+        """Every claim that Redis holds of a packet; one that moves meanwhile may come twice."""
+        claims = self._keys.packet(packet_id).claims
+        async for user, value in self._redis.hscan_iter(claims, count=_SCAN_COUNT):
+            yield UserId(user.decode()), _claim(value)
+
     async def winners(self, packet_id: PacketId, limit: int) -> Mapping[UserId, Grab] | None:
         """The claims of a sold-out packet by user.
 
@@ -48,10 +54,7 @@ class LivePackets:
         shares = await self._redis.hget(keys.meta, "shares")
         if shares is None or int(shares) > limit:
             return None
-        winners = {
-            UserId(user.decode()): _claim(value)
-            async for user, value in self._redis.hscan_iter(keys.claims, count=_SCAN_COUNT)
-        }
+        winners = {user_id: grab async for user_id, grab in self.claims(packet_id)}
         return winners if len(winners) == int(shares) else None
 
 

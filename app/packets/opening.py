@@ -1,30 +1,33 @@
 """Loads a funded packet's shares into Redis and opens it; safe to repeat from any point."""
 
-from typing import cast
-
 from app.packets.splitting import Splitting
+from app.packets.terms import terms_of
 from app.store.database import Database, Transaction
 from app.store.models import Packet
 from app.store.times import to_ms
 from lua.ids import PacketId
-from lua.scripts import MAX_SHARES_PER_LOAD, LoadStatus, OpenStatus, Scripts
+from lua.replies import LoadStatus, OpenStatus
+from lua.scripts import MAX_SHARES_PER_LOAD, Scripts
 from splitter.money import Fen
-from splitter.terms import Kind, Terms
 
 
 class OpeningFailed(Exception):
     """Redis holds something else than what MySQL says of this packet. It stays unopened."""
 
 
-def terms_of(packet: Packet) -> Terms:
-    return Terms(
-        kind=cast(Kind, packet.kind),  # Terms refuses any other
-        total_fen=Fen(packet.total_fen),
-        shares=packet.shares,
-        min_fen=Fen(packet.min_fen),
-        cap_fen=None if packet.cap_fen is None else Fen(packet.cap_fen),
-        version=packet.split_version,
-    )
+class NotCertified(Exception):
+    """Redis may have lost data and is not certified yet; the packet opens later."""
+
+
+async def note_open(database: Database, packet_id: PacketId) -> None:
+    """Say in MySQL that Redis answers grabs of a packet."""
+
+    async def write(transaction: Transaction) -> None:
+        await transaction.run(
+            "UPDATE packet SET state = 'open' WHERE id = %s AND state = 'funded'", [packet_id]
+        )
+
+    await database.transaction(write)
 
 
 class PacketOpener:
@@ -47,17 +50,13 @@ class PacketOpener:
             opens_at_ms=to_ms(packet.opens_at),
             expires_at_ms=to_ms(packet.expires_at),
         )
+        if opened.status is OpenStatus.UNCERTIFIED:
+            raise NotCertified(packet_id)
         if opened.status is OpenStatus.MISMATCH:
             raise OpeningFailed(
                 f"packet {packet_id}: Redis holds {opened.loaded} shares of {opened.loaded_fen} fen"
             )
-
-        async def note_open(transaction: Transaction) -> None:
-            await transaction.run(
-                "UPDATE packet SET state = 'open' WHERE id = %s AND state = 'funded'", [packet_id]
-            )
-
-        await self._database.transaction(note_open)
+        await note_open(self._database, packet_id)
         packet.state = "open"
 
     async def _load(self, packet_id: PacketId, amounts: list[Fen]) -> None:
@@ -67,6 +66,8 @@ class PacketOpener:
             loaded = await self._scripts.load(packet_id, len(amounts), offset, chunk)
             if loaded.status is LoadStatus.ALREADY_OPEN:
                 return
+            if loaded.status is LoadStatus.UNCERTIFIED:
+                raise NotCertified(packet_id)
             if loaded.status is LoadStatus.GAP and loaded.loaded > offset:
                 # Another version of us, with chunks of another size, got this far and died.
                 offset = loaded.loaded

@@ -1,14 +1,14 @@
 """A packet as people see it: terms and claims from MySQL, counts live from Redis."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from app.packets.live import LivePackets
 from app.store.database import Database
 from app.store.models import Claim, Packet
 from app.store.times import to_ms
-from lua.ids import PacketId, UserId
-from lua.scripts import Grab, Outcome
+from lua.ids import PacketId, UserId, is_on_mysql
+from lua.replies import Grab, Outcome
 
 
 class PacketUnknown(Exception):
@@ -32,9 +32,12 @@ class PacketView(NamedTuple):
 
 
 class PacketReader:
-    def __init__(self, database: Database, live: LivePackets) -> None:
+    def __init__(
+        self, database: Database, live: LivePackets, redis_answers: Callable[[], bool]
+    ) -> None:
         self._database = database
         self._live = live
+        self._redis_answers = redis_answers
 
     async def packet(self, packet_id: PacketId) -> Packet:
         """Raises PacketUnknown."""
@@ -43,6 +46,7 @@ class PacketReader:
     async def view(self, packet: Packet, after_seq: int, limit: int) -> PacketView:
         """The packet with up to `limit` claims whose seq is greater than `after_seq`."""
         packet_id = PacketId(packet.id)
+        live = is_live(packet) and self._redis_answers()
         claims = await self._database.read(
             lambda: (
                 Claim.filter(packet_id=packet_id, seq__gt=after_seq)
@@ -50,7 +54,7 @@ class PacketReader:
                 .limit(limit + 1)
             )
         )
-        counts = await self._live.counts(packet_id)
+        counts = await self._live.counts(packet_id) if live else None
         remaining = packet.remaining_shares if counts is None else counts.remaining
         more = len(claims) > limit
         return PacketView(
@@ -63,12 +67,50 @@ class PacketReader:
 
     async def claim_of(self, packet_id: PacketId, user_id: UserId) -> Grab | None:
         """The user's claim: from Redis, or booked in MySQL once the packet has left Redis."""
-        claim = await self._live.claim_of(packet_id, user_id)
-        if claim is not None:
-            return claim
+        if is_on_mysql(packet_id):
+            return await self._booked_claim_of(packet_id, user_id)
+        claim = None
+        if self._redis_answers():
+            claim = await self._live.claim_of(packet_id, user_id)
+        claim = claim or await self._booked_claim_of(packet_id, user_id)
+        if claim is None and not self._redis_answers():
+            raise ConnectionError("Redis does not answer, and the claim may be there only")
+        return claim
+
+    async def closed_answer(self, packet_id: PacketId, user_id: UserId) -> Grab | None:
+        """What a grab of a packet is told whose books are closed; None while they are not.
+
+        Raises PacketUnknown.
+        """
+        packet = await self.packet(packet_id)
+        if packet.state != "settled":
+            return None
+        return await self._booked_claim_of(packet_id, user_id) or _CLOSED
+
+    async def winners(self, packet_id: PacketId, limit: int) -> Mapping[UserId, Grab] | None:
+        """The claims of a sold-out packet by user; None where there are more or not yet all."""
+        if not is_on_mysql(packet_id):
+            return await self._live.winners(packet_id, limit)
+        packet = await self.packet(packet_id)
+        if packet.remaining_shares > 0 or packet.shares > limit:
+            return None
+        claims = await self._database.read(lambda: Claim.filter(packet_id=packet_id))
+        return {UserId(claim.user_id): _grab_of(claim) for claim in claims}
+
+    async def _booked_claim_of(self, packet_id: PacketId, user_id: UserId) -> Grab | None:
         row = await self._database.read(
             lambda: Claim.get_or_none(packet_id=packet_id, user_id=user_id)
         )
-        if row is None:
-            return None
-        return Grab(Outcome.REPEATED, row.seq, row.amount_fen, to_ms(row.claimed_at))
+        return None if row is None else _grab_of(row)
+
+
+def is_live(packet: Packet) -> bool:
+    """Whether Redis knows more of a packet than MySQL does."""
+    return packet.state != "settled" and not is_on_mysql(PacketId(packet.id))
+
+
+def _grab_of(claim: Claim) -> Grab:
+    return Grab(Outcome.REPEATED, claim.seq, claim.amount_fen, to_ms(claim.claimed_at))
+
+
+_CLOSED: Final = Grab(Outcome.CLOSED, 0, 0, 0)

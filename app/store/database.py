@@ -44,6 +44,10 @@ class Transaction:
         self._client = client
         self.dialect: Final = dialect
 
+    def now(self, plus_s: int = 0) -> str:
+        """SQL for the database's own clock, in UTC, `plus_s` seconds from now."""
+        return _now(self.dialect, plus_s)
+
     async def run(self, sql: str, values: Sequence[Any] = ()) -> int:
         """Run a statement and return the number of rows it *changed*."""
         count, _ = await self._client.execute_query(_placeholders(sql, self.dialect), list(values))
@@ -67,6 +71,8 @@ class Database:
         self._client = client
         self.dialect: Final = client.capabilities.dialect
         self._gate = asyncio.Semaphore(connections)
+        # One connection more than requests may use: what watches switches never waits for them.
+        self._control_gate = asyncio.Semaphore(1)
         self._running: set[asyncio.Task[Any]] = set()
 
     async def transaction(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
@@ -84,6 +90,26 @@ class Database:
             return await query()
 
         return await self._to_the_end(run)
+
+    async def rows(
+        self, sql: str, values: Sequence[Any] = (), *, control: bool = False
+    ) -> list[dict[str, Any]]:
+        """Run one reading statement, written with %s placeholders, on the pool.
+
+        `control`: on the connection that is kept for what steers the service.
+        """
+
+        async def run() -> list[dict[str, Any]]:
+            _, rows = await self._client.execute_query(
+                _placeholders(sql, self.dialect), list(values)
+            )
+            return [dict(row) for row in rows]
+
+        return await self._to_the_end(run, self._control_gate if control else self._gate)
+
+    def now(self, plus_s: int = 0) -> str:
+        """SQL for the database's own clock, in UTC, `plus_s` seconds from now."""
+        return _now(self.dialect, plus_s)
 
     async def ping(self) -> None:
         await self.read(lambda: self._client.execute_query("SELECT 1"))
@@ -103,20 +129,24 @@ class Database:
                 log.info("transaction tried again after %s", error)
         raise AssertionError("unreachable")
 
-    async def _to_the_end(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def _to_the_end(
+        self, work: Callable[[], Coroutine[Any, Any, T]], gate: asyncio.Semaphore | None = None
+    ) -> T:
+        gate = gate or self._gate
         try:
             async with asyncio.timeout(GATE_TIMEOUT_S):
-                await self._gate.acquire()
+                await gate.acquire()
         except TimeoutError:
             raise DatabaseBusy from None
+
+        def finished(task: asyncio.Task[Any]) -> None:
+            self._running.discard(task)
+            gate.release()
+
         task = asyncio.create_task(work())
         self._running.add(task)
-        task.add_done_callback(self._finished)
+        task.add_done_callback(finished)
         return await asyncio.shield(task)
-
-    def _finished(self, task: asyncio.Task[Any]) -> None:
-        self._running.discard(task)
-        self._gate.release()
 
 
 @asynccontextmanager
@@ -156,6 +186,12 @@ def is_data_error(error: Exception) -> bool:
     return isinstance(error, OperationalError) and _mysql_code(error) in _DATA_CODES
 
 
+def _now(dialect: str, plus_s: int) -> str:
+    if dialect == "mysql":
+        return f"(UTC_TIMESTAMP(3) + INTERVAL {plus_s} SECOND)"
+    return f"strftime('%Y-%m-%d %H:%M:%f', 'now', '{plus_s:+d} seconds')"
+
+
 def _placeholders(sql: str, dialect: str) -> str:
     return sql.replace("%s", "?") if dialect == "sqlite" else sql
 
@@ -185,7 +221,7 @@ def _connection(url: str, connections: int) -> dict[str, Any]:
     if urlsplit(url).scheme == "mysql":
         connection["credentials"] |= {
             "minsize": 1,
-            "maxsize": connections,
+            "maxsize": connections + 1,
             "connect_timeout": CONNECT_TIMEOUT_S,
             "read_timeout": READ_TIMEOUT_S,
         }

@@ -24,6 +24,11 @@ def to_ms(at: datetime) -> int:
     return (at - _EPOCH) // timedelta(milliseconds=1)
 
 
+def read_ms(value: datetime | str) -> int:
+    """The milliseconds of a time as a raw statement returns it: SQLite returns text."""
+    return to_ms(datetime.fromisoformat(value) if isinstance(value, str) else value)
+
+
 def to_sql(at_ms: int) -> str:
     """The literal that both MySQL and SQLite take for a DATETIME(3).
 

@@ -11,10 +11,11 @@ import pytest
 
 from app.config import Settings
 from app.services import open_services
-from tests.deployment import Deployment, running_api
+from tests.deployment import Deployment, make_ready, running_api
 from tests.eventually import eventually
 from tests.servers.ports import free_ports
 from tests.servers.redis import RedisServer, start_redis
+from workers.recoverer import Recoverer
 
 HANG_S = 10.0  # less than the socket time-outs of a command and its retries
 
@@ -36,9 +37,13 @@ async def own_service(settings: Settings, own_redis: RedisServer) -> AsyncIterat
     [port] = free_ports(1)
     own = replace(settings, redis_url=own_redis.url, port=port)
     async with open_services(own) as services:
-        await services.database.migrate()
+        await make_ready(services)
+        stop = asyncio.Event()
+        recovering = asyncio.create_task(Recoverer(services.recovery).run(stop))
         async with running_api(own, services) as url, aiohttp.ClientSession() as session:
             yield Service(url, session)
+        stop.set()
+        await recovering
 
 
 async def test_a_running_service_is_alive_and_ready(deployment: Deployment) -> None:
@@ -62,8 +67,11 @@ async def test_without_redis_the_service_is_alive_but_not_ready(
         assert alive.status == 200
     own_redis.start()
 
-    async with session.get(f"{url}/readyz") as again:
-        assert again.status == 200
+    async def ready_again() -> bool:
+        async with session.get(f"{url}/readyz") as again:
+            return again.status == 200
+
+    await eventually(ready_again, what="ready once the new run is certified")
 
 
 async def test_with_redis_hanging_the_service_says_not_ready_until_it_answers_again(

@@ -149,7 +149,7 @@ async def test_signed_id_of_no_packet_is_unknown_or_without_claims(deployment: D
 
     assert (ticket.status, ticket.code) == (404, "packet_unknown")
     assert (claim.status, claim.code) == (404, "no_claim")
-    assert (grab.status, grab.code) == (503, "unavailable")  # as for a packet Redis has lost
+    assert (grab.status, grab.code) == (404, "packet_unknown")
 
 
 async def test_ticket_grabs_for_its_user_and_its_packet_only(deployment: Deployment) -> None:

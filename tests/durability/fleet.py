@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from app.commands.packet import verify_packet
 from app.demo.audit import Audit, audit
-from app.packet_command import verify_packet
 from app.services import Services
 from lua.ids import UserId
 from tests.deployment import Deployment

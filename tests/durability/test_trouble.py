@@ -74,7 +74,7 @@ async def test_every_claim_delivered_again_in_other_batches_changes_nothing(flee
     winners = await fleet.services.live.winners(number, SHARES)
     assert winners is not None
     bodies = [
-        claim_body(Claim(number, grab.seq, user, Fen(grab.amount_fen), grab.at_ms)).encode()
+        claim_body(Claim(number, grab.seq, user, Fen(grab.amount_fen), grab.at_ms))
         for user, grab in winners.items()
     ]
 

@@ -85,6 +85,7 @@ class RedisServer(ServerProcess):
             f"appendfsync {appendfsync}",
             'save ""',
             "maxmemory-policy noeviction",
+            "lazyfree-lazy-expire yes",
         ]
         if self._cluster:
             settings += [

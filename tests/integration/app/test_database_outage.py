@@ -13,7 +13,7 @@ from app.config import Settings
 from app.ledger.posting import InsufficientFunds
 from app.services import open_services
 from app.store.database import Database, Transaction
-from tests.deployment import Answer, Deployment, MemoryDeadLetters, running_api
+from tests.deployment import Answer, Deployment, MemoryDeadLetters, make_ready, running_api
 from tests.eventually import eventually
 from tests.servers.mariadb import MariaServer, start_mariadb
 
@@ -34,7 +34,7 @@ async def fragile(settings: Settings, own_mariadb: MariaServer) -> AsyncIterator
     """A deployment on a database of its own, with few connections."""
     own = replace(settings, mysql_url=own_mariadb.url, mysql_connections=CONNECTIONS)
     async with open_services(own) as services:
-        await services.database.migrate()
+        await make_ready(services)
         async with running_api(own, services) as url, aiohttp.ClientSession() as session:
             yield Deployment(own, services, url, session, MemoryDeadLetters())
         give_up_connections(services.database)

@@ -10,7 +10,7 @@ import pytest
 from app.ledger.posting import packet_account
 from app.store.database import Transaction
 from lua.ids import PacketId, UserId
-from lua.scripts import Grab
+from lua.replies import Grab
 from tests.deployment import Deployment
 from tests.eventually import eventually
 
@@ -52,7 +52,7 @@ async def all_is_quiet(deployment: Deployment) -> None:
     """Wait until nothing that was begun is still under way."""
 
     async def quiet() -> bool:
-        await deployment.services.coalescer.drain()
+        await deployment.services.grabbing.drain()
         return not deployment.services.database._running
 
     await eventually(quiet, what="an end of everything begun")
@@ -111,14 +111,14 @@ async def test_a_grab_that_was_sent_to_redis_is_made_although_its_client_is_gone
     number = deployment.services.packet_ids.read(packet_id)
     path = f"/v1/packets/{packet_id}/grab"
     waiting = asyncio.Event()
-    submit = deployment.services.coalescer.submit
+    submit = deployment.services.redis_grabs.coalescer.submit
 
     def noting(*args: Any) -> Any:
         waiting.set()
         return submit(*args)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(deployment.services.coalescer, "submit", noting)
+        patch.setattr(deployment.services.redis_grabs.coalescer, "submit", noting)
         _, writer = await asyncio.open_connection(
             deployment.settings.host, deployment.settings.port
         )

@@ -9,12 +9,12 @@ from redis.asyncio import Redis, RedisCluster
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
+from lua.certificate import Certificate, install_certificate
 from lua.ids import PacketId, UserId
 from lua.keys import KeySpace, PacketKeys
-from lua.scripts import (
+from lua.replies import (
     Closed,
     CloseStatus,
-    CommandRunner,
     Grab,
     GrabReply,
     GrabStatus,
@@ -23,8 +23,9 @@ from lua.scripts import (
     Opened,
     OpenStatus,
     Outcome,
-    Scripts,
 )
+from lua.script import CommandRunner, Script, script_names
+from lua.scripts import Scripts
 from splitter.money import Fen
 from tests.servers.redis import RedisServer
 
@@ -34,14 +35,10 @@ FAR_AHEAD_MS: Final = 4_102_444_800_000  # 2100
 SOCKET_TIMEOUT_S: Final = 10.0
 # The right type of no key of a packet.
 WRONG_TYPE_VALUE: Final = "a string"
-# The keys a script reads, all of them before it writes.
-KEYS_OF: Final = {
-    "load": ["meta", "shares"],
-    "open": ["meta", "shares", "claims", "board"],
-    "grab": ["meta", "shares", "claims", "board", "outbox"],
-    "close": ["meta", "shares", "claims"],
-}
-VERBS: Final = list(KEYS_OF)
+VERBS: Final = script_names()
+# The keys a script works on.
+KEYS_OF: Final = {verb: Script(verb).key_names for verb in VERBS}
+TOKEN: Final = "lab.token"
 
 Client = Redis | RedisCluster
 
@@ -105,20 +102,38 @@ class Lab:
     prefix: str
     keys: KeySpace
     scripts: Scripts
+    certificate: Certificate
 
     @classmethod
     async def enter(cls, place: LabServer, prefix: str) -> Self:
-        client, keys = place.connect(), KeySpace(prefix=prefix)
-        scripts = Scripts(client, keys)
-        return cls(place, client, place.connect_plainly(), prefix, keys, scripts)
+        client, raw = place.connect(), place.connect_plainly()
+        keys = KeySpace(prefix=prefix)
+        certificate = Certificate(TOKEN)
+        scripts = Scripts(client, keys, certificate)
+        lab = cls(place, client, raw, prefix, keys, scripts, certificate)
+        await lab.certify()
+        return lab
 
-    def move_to(self, prefix: str) -> None:
+    async def move_to(self, prefix: str) -> None:
         """Go on under another, unused prefix, over the same connections."""
+        await self._forget_certificates()
         self.prefix = prefix
         self.keys = KeySpace(prefix=prefix)
-        self.scripts = Scripts(self.client, self.keys)
+        self.scripts = Scripts(self.client, self.keys, self.certificate)
+        await self.certify()
+
+    async def _forget_certificates(self) -> None:
+        # Left behind they would be walked through by every later snapshot.
+        async with self.raw.pipeline(transaction=False) as pipeline:
+            for key in self.keys.certificates():
+                pipeline.unlink(key)
+            await pipeline.execute()
+
+    async def certify(self) -> None:
+        await install_certificate(self.raw, self.keys, TOKEN)
 
     async def leave(self) -> None:
+        await self._forget_certificates()
         await self.client.aclose()
         await self.raw.aclose()
 
@@ -168,7 +183,12 @@ class Lab:
         assert reply.grabs == []
         return reply.status
 
+    async def expire(self) -> None:
+        await self.set_meta(expires_at_ms=LONG_AGO_MS)
+
     async def close(self, *, claimed: int, remaining: int) -> None:
+        """Close a packet that has expired."""
+        await self.expire()
         closed = await self.scripts.close(PACKET)
         assert closed == Closed(CloseStatus.OK, claimed, remaining)
 
@@ -218,8 +238,9 @@ class Lab:
         )
 
     async def snapshot(self) -> dict[str, bytes]:
-        """Everything under our prefix, byte for byte."""
-        names = sorted([name async for name in self.raw.scan_iter(match=f"{self.prefix}:*")])
+        """Everything under our prefix but the certificates, byte for byte."""
+        found = {name async for name in self.raw.scan_iter(match=f"{self.prefix}:*")}
+        names = sorted(found - set(self.keys.certificates()))
         return {name: await self.dump(name) or b"" for name in names}
 
     async def dump(self, key: str) -> bytes | None:

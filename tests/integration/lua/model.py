@@ -1,9 +1,9 @@
-"""What the four scripts promise, in plain Python, for one packet."""
+"""What the scripts promise, in plain Python, for one packet."""
 
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from lua.scripts import CloseStatus, GrabStatus, LoadStatus, OpenStatus, Outcome
+from lua.replies import CloseStatus, GrabStatus, LoadStatus, OpenStatus, Outcome
 from tests.integration.lua.lab import Share
 
 State = Literal["loading", "open", "closed"]
@@ -83,6 +83,8 @@ class PacketModel:
             return CloseStatus.UNKNOWN, 0, 0
         if self.state == "loading":
             return CloseStatus.LOADING, 0, 0
+        if self.state == "open" and self.waiting and self.clock != "after":
+            return CloseStatus.NOT_DUE, len(self.claims), len(self.waiting)
         self.state = "closed"
         return CloseStatus.OK, len(self.claims), len(self.waiting)
 

@@ -1,6 +1,6 @@
 """close.lua: the last word on what was claimed."""
 
-from lua.scripts import Closed, CloseStatus, Outcome
+from lua.replies import Closed, CloseStatus, Outcome
 from tests.integration.lua.lab import PACKET, Lab, users
 
 AMOUNTS = [30, 10, 50]
@@ -17,6 +17,7 @@ async def refused(lab: Lab) -> Closed:
 async def test_close_tells_what_was_claimed_and_what_remains(lab: Lab) -> None:
     await lab.open(AMOUNTS)
     await lab.grab("ann", "bob")
+    await lab.expire()
     assert await lab.scripts.close(PACKET) == Closed(CloseStatus.OK, 2, 1)
     assert await lab.state() == "closed"
     assert await lab.remaining() == ["3:50"]
@@ -39,7 +40,24 @@ async def test_sold_out_packet_closes_with_nothing_remaining(lab: Lab) -> None:
 
 async def test_untouched_packet_closes_with_everything_remaining(lab: Lab) -> None:
     await lab.open(AMOUNTS)
+    await lab.expire()
     assert await lab.scripts.close(PACKET) == Closed(CloseStatus.OK, 0, 3)
+
+
+async def test_packet_that_can_still_be_grabbed_is_not_closed(lab: Lab) -> None:
+    await lab.open(AMOUNTS)
+    await lab.grab("ann", "bob")
+    assert await refused(lab) == Closed(CloseStatus.NOT_DUE, 2, 1)
+    [cy] = await lab.grab("cy")
+    assert cy.outcome == Outcome.GRABBED
+    assert await lab.scripts.close(PACKET) == Closed(CloseStatus.OK, 3, 0)
+
+
+async def test_packet_that_is_being_rebuilt_is_not_closed(lab: Lab) -> None:
+    await lab.open(AMOUNTS)
+    await lab.expire()
+    await lab.scripts.suspend(PACKET, "r1")
+    assert await refused(lab) == Closed(CloseStatus.LOADING, 0, 0)
 
 
 async def test_unknown_packet_is_not_closed(lab: Lab) -> None:

@@ -3,7 +3,8 @@
 import pytest
 
 from lua.ids import PacketId, UserId
-from lua.scripts import MAX_USERS_PER_GRAB, Grab, Outcome
+from lua.replies import Grab, Outcome
+from lua.scripts import MAX_USERS_PER_GRAB
 from tests.integration.lua.lab import PACKET, BoardRow, Lab, users
 
 AMOUNTS = [30, 10, 50]

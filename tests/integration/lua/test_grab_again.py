@@ -2,7 +2,7 @@
 
 import pytest
 
-from lua.scripts import Grab, Outcome
+from lua.replies import Grab, Outcome
 from tests.integration.lua.lab import FAR_AHEAD_MS, LONG_AGO_MS, Lab, users
 
 AMOUNTS = [30, 10, 50]

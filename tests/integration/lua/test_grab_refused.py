@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from redis.exceptions import ResponseError
 
-from lua.scripts import Grab, GrabStatus, Outcome
+from lua.replies import Grab, GrabStatus, Outcome
 from tests.integration.lua.lab import FAR_AHEAD_MS, LONG_AGO_MS, Lab, users
 
 AMOUNTS = [30, 10, 50]

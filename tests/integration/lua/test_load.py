@@ -2,7 +2,8 @@
 
 import pytest
 
-from lua.scripts import MAX_SHARES_PER_LOAD, GrabStatus, Loaded, LoadStatus, OpenStatus
+from lua.replies import GrabStatus, Loaded, LoadStatus, OpenStatus
+from lua.scripts import MAX_SHARES_PER_LOAD
 from splitter.money import Fen
 from tests.integration.lua.lab import FAR_AHEAD_MS, LONG_AGO_MS, PACKET, Lab, fen
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lua.scripts import GrabStatus, Opened, OpenStatus
+from lua.replies import GrabStatus, Opened, OpenStatus
 from splitter.money import Fen
 from tests.integration.lua.lab import FAR_AHEAD_MS, LONG_AGO_MS, PACKET, Lab, fen
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from lua.ids import UserId
-from lua.scripts import Grab, GrabStatus, Outcome, Scripts
+from lua.replies import Grab, GrabStatus, Outcome
+from lua.scripts import Scripts
 from tests.integration.lua.lab import PACKET, Lab, users
 
 SHARES = 50
@@ -64,7 +65,7 @@ async def run_storm(lab: Lab, storm: Storm) -> None:
     try:
         async with asyncio.TaskGroup() as group:
             for client in clients:
-                group.create_task(storm.tap(Scripts(client, lab.keys)))
+                group.create_task(storm.tap(Scripts(client, lab.keys, lab.certificate)))
     finally:
         for client in clients:
             await client.aclose()

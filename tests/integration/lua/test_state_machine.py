@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
@@ -18,23 +18,36 @@ from hypothesis.stateful import (
 )
 from redis.exceptions import ResponseError
 
-from lua.scripts import CloseStatus, Grab, GrabReply, GrabStatus, Outcome
+from lua.ids import UserId
+from lua.replies import (
+    CloseStatus,
+    Grab,
+    GrabReply,
+    GrabStatus,
+    Outcome,
+    RestoredShare,
+    RestoreStatus,
+    ResumeStatus,
+    RetireStatus,
+)
 from splitter.money import Fen
 from tests.integration.lua.lab import (
     FAR_AHEAD_MS,
     KEYS_OF,
     LONG_AGO_MS,
     PACKET,
-    VERBS,
     WRONG_TYPE_VALUE,
     Lab,
     LabServer,
+    Share,
     fen,
 )
 from tests.integration.lua.model import Clock, PacketModel
 
 T = TypeVar("T")
 
+PACKET_KEYS: Final = ("meta", "shares", "claims", "board")
+LIFE: Final = ("load", "open", "grab", "close")  # what a packet goes through
 CROWD: Final = [f"u{number}" for number in range(9)]
 # When grabs begin and end, so that it is before, during or after that now.
 TIMES: Final[dict[Clock, tuple[int, int]]] = {
@@ -44,6 +57,7 @@ TIMES: Final[dict[Clock, tuple[int, int]]] = {
 }
 # Derandomised: every run tries the same steps, and a failure prints those that lead to it.
 BOUNDED: Final = settings(
+    phases=[Phase.generate],
     max_examples=40,
     stateful_step_count=30,
     derandomize=True,
@@ -66,7 +80,7 @@ class PacketMachine(RuleBasedStateMachine):
         self.runner = runner
         self.model = PacketModel([])
         self.first_answers: dict[str, Grab] = {}
-        lab.move_to(f"rp-{uuid.uuid4().hex[:12]}")
+        self.wait(lab.move_to(f"rp-{uuid.uuid4().hex[:12]}"))
 
     def wait(self, call: Coroutine[Any, Any, T]) -> T:
         return self.runner.run(call)
@@ -143,10 +157,35 @@ class PacketMachine(RuleBasedStateMachine):
     @rule()
     def scripts_are_flushed(self) -> None:
         self.wait(self.lab.run("SCRIPT FLUSH"))
+        assert self.grab_now(CROWD).status is GrabStatus.UNCERTIFIED
+        self.wait(self.lab.certify())
 
-    @rule(verb=st.sampled_from(VERBS), users=crowds)
+    @precondition(lambda self: self.model.was_opened)
+    @rule(lost=st.sets(st.sampled_from(PACKET_KEYS)), chunk=st.integers(1, 9), users=crowds)
+    def data_is_lost_and_rebuilt(self, lost: set[str], chunk: int, users: list[str]) -> None:
+        for key in lost:
+            self.wait(self.lab.run("DEL", self.lab.of()._asdict()[key]))
+        self.wait(self.lab.scripts.suspend(PACKET, "first"))
+        self.restore("first", chunk)
+        self.wait(self.lab.scripts.suspend(PACKET, "second"))
+        assert self.grab_now(users).status is GrabStatus.LOADING
+        assert self.resume("first") is ResumeStatus.SUPERSEDED
+        assert self.resume("second") is ResumeStatus.MISMATCH
+        self.restore("second", chunk)
+        assert self.grab_now(users).status is GrabStatus.LOADING
+        assert self.resume("second") is ResumeStatus.OK
+        assert self.resume("second") is ResumeStatus.SUPERSEDED
+
+    @precondition(lambda self: self.model.state == "closed")
+    @rule()
+    def retire(self) -> None:
+        retired = self.wait(self.lab.scripts.retire(PACKET, FAR_AHEAD_MS))
+        assert retired.status is RetireStatus.OK
+
+    @rule(verb=st.sampled_from(LIFE), users=crowds)
     def each_key_is_of_the_wrong_type_for_a_call(self, verb: str, users: list[str]) -> None:
-        for key, name in self.lab.of()._asdict().items():
+        for key in (*PACKET_KEYS, "outbox"):
+            name = self.lab.of()._asdict()[key]
             kept = self.wait(self.lab.dump(name))
             self.wait(self.lab.run("SET", name, WRONG_TYPE_VALUE))
             if key in self.keys_read_by(verb):
@@ -156,7 +195,7 @@ class PacketMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.was_opened)
     @rule(users=crowds)
     def shares_or_claims_are_lost_for_a_call(self, users: list[str]) -> None:
-        for name in self.lab.of()[1:3]:
+        for name in (self.lab.of().shares, self.lab.of().claims):
             kept = self.wait(self.lab.dump(name))
             if kept is None:
                 continue
@@ -232,7 +271,35 @@ class PacketMachine(RuleBasedStateMachine):
         """The keys whose type a verb checks, in the state the packet is in."""
         if verb == "grab" and not self.model.was_opened:
             return ["meta"]
-        return KEYS_OF[verb]
+        return [key for key in KEYS_OF[verb] if key != "certificate"]
+
+    def restore(self, rebuild: str, size: int) -> None:
+        """Put the packet back as the model holds it, every chunk twice."""
+        model = self.model
+        owners = {share: user for user, share in model.claims.items()}
+        shares = []
+        for share in [Share(seq, amount) for seq, amount in enumerate(model.amounts, 1)]:
+            user = owners.get(share)
+            at_ms = self.first_answers[user].at_ms if user else 0
+            shares.append(RestoredShare(*share, at_ms, UserId(user) if user else None))
+        for offset in range(0, len(shares), size):
+            chunk = shares[offset : offset + size]
+            for _ in range(2):
+                call = self.lab.scripts.restore(PACKET, rebuild, len(shares), offset, chunk)
+                assert self.wait(call).status is RestoreStatus.OK
+
+    def resume(self, rebuild: str) -> ResumeStatus:
+        opens_at_ms, expires_at_ms = TIMES[self.model.clock]
+        call = self.lab.scripts.resume(
+            PACKET,
+            rebuild,
+            shares=len(self.model.amounts),
+            total_fen=Fen(sum(self.model.amounts)),
+            opens_at_ms=opens_at_ms,
+            expires_at_ms=expires_at_ms,
+            closed=self.model.state == "closed",
+        )
+        return self.wait(call).status
 
     def do(self, verb: str, users: list[str]) -> None:
         if verb == "load":

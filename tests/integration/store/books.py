@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.ledger.claims import Claim, Rejected, book_claims
+from app.ledger.booking import book_claims
+from app.ledger.claims import Claim, Rejected
 from app.ledger.posting import TOP_UPS, Entry, Journal, packet_account, post, user_account
 from app.store.database import Database, Transaction
 from app.store.times import to_sql

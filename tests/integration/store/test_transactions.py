@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from tortoise.exceptions import IntegrityError, OperationalError
 
-from app.ledger.claims import Claim, book_claims
+from app.ledger.booking import book_claims
+from app.ledger.claims import Claim
 from app.store.database import Database, Transaction, is_data_error
 from tests.integration.store.books import Books, claim
 

@@ -24,11 +24,6 @@ from workers.topology import (
 DEAD_QUEUE = dead_letter_queue(LEDGER_QUEUE)
 
 
-class DeadLetter(NamedTuple):
-    body: str
-    reason: str
-
-
 class QueueState(NamedTuple):
     ready: int
     consumers: int
@@ -98,21 +93,29 @@ class Broker:
         [state] = await eventually(probe, what=f"{queue} without a consumer")
         return state.ready
 
+    async def refuse_one(self, *, requeue: bool) -> None:
+        """Be delivered one message of the ledger's queue, and give it back or set it aside."""
+        async with self.channel() as channel:
+            await channel.set_qos(prefetch_count=1)
+            queue = await channel.get_queue(LEDGER_QUEUE)
+            async with queue.iterator(timeout=20) as messages:
+                async for message in messages:
+                    await message.nack(requeue=requeue)
+                    return
+
     async def take(self, queue: str) -> list[AbstractIncomingMessage]:
         """Take everything out of a queue."""
-        taken = []
+        state = await self.state(queue)
+        waiting = 0 if state is None else state.ready
+        taken: list[AbstractIncomingMessage] = []
         async with self.channel() as channel:
             found = await channel.get_queue(queue)
-            while message := await found.get(fail=False):
-                taken.append(message)
-                await message.ack()
+            async with found.iterator(timeout=20) as messages:
+                while len(taken) < waiting:
+                    message = await anext(messages)
+                    taken.append(message)
+                    await message.ack()
         return taken
-
-    async def dead_letters(self) -> list[DeadLetter]:
-        return [
-            DeadLetter(message.body.decode(), str(message.headers.get("x-reason")))
-            for message in await self.take(DEAD_QUEUE)
-        ]
 
     def described(self) -> dict[str, dict[str, Any]]:
         """Type and arguments of each queue, as the broker itself tells them."""

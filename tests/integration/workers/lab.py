@@ -10,20 +10,22 @@ from typing import Any, Protocol
 
 from redis.exceptions import ResponseError
 
+from app.ledger.dead_letters import DeadLetter, DeadLetters, list_letters
 from app.packets.funding import PacketOrder
 from app.services import Services
 from app.store.models import Packet
 from lua.ids import PacketId, UserId
-from lua.scripts import Grab
+from lua.replies import Grab
 from splitter.money import Fen
 from splitter.terms import Terms
 from tests.eventually import eventually
-from tests.integration.workers.broker import DEAD_QUEUE, Broker, DeadLetter
-from workers.consumer import LedgerConsumer
-from workers.dead_letters import AmqpDeadLetters
-from workers.ledger import LedgerHandler
+from tests.integration.workers.broker import Broker
+from workers.consumer import Consumer
+from workers.dead_letter_keeper import dead_letter_keeper
+from workers.ledger import LedgerHandler, ledger_consumer
 from workers.publisher import AmqpPublisher
 from workers.relay import GROUP, Publisher, Relay, RelayLimits
+from workers.topology import LEDGER_QUEUE
 
 AT_MS = 1_790_000_000_000
 SENDER = UserId("sender")
@@ -140,15 +142,21 @@ class Lab:
 
         await eventually(probe, what="a consumer on the queue")
 
+    @property
+    def letters(self) -> DeadLetters:
+        return DeadLetters(self.services.database, LEDGER_QUEUE)
+
+    async def waiting_letters(self) -> list[DeadLetter]:
+        return await list_letters(self.services.database, "waiting", 0, 10_000)
+
     async def dead_letters(self, count: int) -> list[DeadLetter]:
-        """Take the dead letters, once there are `count` of them."""
+        """The dead letters that wait for a decision, once there are `count` of them."""
 
-        async def probe() -> bool:
-            state = await self.broker.state(DEAD_QUEUE)
-            return state is not None and state.ready >= count
+        async def probe() -> list[DeadLetter]:
+            letters = await self.waiting_letters()
+            return letters if len(letters) >= count else []
 
-        await eventually(probe, what=f"{count} dead letters")
-        return await self.broker.dead_letters()
+        return await eventually(probe, what=f"{count} dead letters")
 
     async def money_gap(self) -> int:
         """Fen by which balances and entries differ from balanced books."""
@@ -201,14 +209,13 @@ class Lab:
             limits,
         )
 
-    def consumer(
-        self, make_handler: Callable[[AmqpDeadLetters], LedgerHandler] | None = None
-    ) -> LedgerConsumer:
-        return LedgerConsumer(
-            self.broker.url,
-            make_handler
-            or (lambda dead_letters: LedgerHandler(self.services.database, dead_letters)),
-        )
+    def consumer(self, handler: LedgerHandler | None = None) -> Consumer:
+        handler = handler or LedgerHandler(self.services.database, self.letters)
+        return ledger_consumer(self.broker.url, handler)
+
+    def keeper(self) -> Consumer:
+        """What moves the broker's own dead letters into the table."""
+        return dead_letter_keeper(self.broker.url, LEDGER_QUEUE, self.letters)
 
 
 class HookedHandler(LedgerHandler):
@@ -216,13 +223,12 @@ class HookedHandler(LedgerHandler):
 
     def __init__(
         self,
-        services: Services,
-        dead_letters: AmqpDeadLetters,
+        lab: Lab,
         *,
         before: Callable[[], Awaitable[None]] | None = None,
         after: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        super().__init__(services.database, dead_letters)
+        super().__init__(lab.services.database, lab.letters)
         self._before = before
         self._after = after
 

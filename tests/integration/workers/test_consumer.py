@@ -3,13 +3,13 @@
 import asyncio
 
 import pytest
+from aio_pika.abc import AbstractIncomingMessage
 
 from app.store.models import Packet
 from tests.eventually import eventually
 from tests.integration.workers.broker import DEAD_QUEUE
 from tests.integration.workers.lab import HookedHandler, Lab, message_of, running
 from tests.servers.mariadb import MariaServer
-from workers.dead_letters import AmqpDeadLetters
 from workers.topology import DELIVERY_LIMIT, LEDGER_QUEUE
 
 
@@ -33,18 +33,14 @@ async def test_while_the_database_is_down_nothing_is_acknowledged_or_set_aside(
         nonlocal refused
         refused += 1
 
-    def handler(dead_letters: AmqpDeadLetters) -> HookedHandler:
-        return HookedHandler(lab.services, dead_letters, before=count)
-
     mariadb_server.kill()
     try:
-        async with running(lab.consumer(handler)):
+        async with running(lab.consumer(HookedHandler(lab, before=count))):
 
             async def tried_again() -> bool:
                 return refused >= 3
 
             await eventually(tried_again, what="a batch that is tried again")
-            assert await lab.broker.state(DEAD_QUEUE) == (0, 0)
             await asyncio.to_thread(mariadb_server.start)
             assert len(await lab.booked(packet, 5)) == 5
     finally:
@@ -52,7 +48,7 @@ async def test_while_the_database_is_down_nothing_is_acknowledged_or_set_aside(
             mariadb_server.start()
 
     assert await lab.broker.left_behind() == 0
-    assert await lab.broker.state(DEAD_QUEUE) == (0, 0)
+    assert await lab.waiting_letters() == []
     assert await lab.money_gap() == 0
 
 
@@ -60,16 +56,13 @@ async def test_acknowledgements_lost_after_the_commit_book_nothing_twice(lab: La
     packet = await claims_in_queue(lab)
     handled = 0
 
-    def handler(dead_letters: AmqpDeadLetters) -> HookedHandler:
-        async def lose_the_channel() -> None:
-            nonlocal handled
-            handled += 1
-            if handled == 1:
-                await dead_letters._channel.close()
+    async def lose_the_connection() -> None:
+        nonlocal handled
+        handled += 1
+        if handled == 1:
+            lab.broker.server.ctl("close_all_connections", "test")
 
-        return HookedHandler(lab.services, dead_letters, after=lose_the_channel)
-
-    async with running(lab.consumer(handler)):
+    async with running(lab.consumer(HookedHandler(lab, after=lose_the_connection))):
 
         async def delivered_again() -> bool:
             return handled >= 2
@@ -111,10 +104,8 @@ async def test_told_to_stop_in_mid_batch_the_consumer_finishes_and_acknowledges_
         begun.set()
         await go_on.wait()
 
-    def handler(dead_letters: AmqpDeadLetters) -> HookedHandler:
-        return HookedHandler(lab.services, dead_letters, before=hold)
-
-    consuming = asyncio.create_task(lab.consumer(handler).run(stop))
+    consumer = lab.consumer(HookedHandler(lab, before=hold))
+    consuming = asyncio.create_task(consumer.run(stop))
     async with asyncio.timeout(20):
         await begun.wait()
     stop.set()
@@ -136,10 +127,7 @@ async def test_a_batch_that_fails_when_told_to_stop_goes_to_the_next_consumer(la
         tried.set()
         raise ConnectionError("the database is gone")
 
-    def handler(dead_letters: AmqpDeadLetters) -> HookedHandler:
-        return HookedHandler(lab.services, dead_letters, before=fail)
-
-    async with running(lab.consumer(handler)), asyncio.timeout(20):
+    async with running(lab.consumer(HookedHandler(lab, before=fail))), asyncio.timeout(20):
         await tried.wait()
     assert await lab.rows(packet) == []
 
@@ -154,17 +142,17 @@ async def test_a_message_that_keeps_killing_its_consumer_is_set_aside_by_the_bro
     await lab.broker.publish(b"deadly")
     deliveries = 0
 
+    async def die(message: AbstractIncomingMessage) -> None:
+        nonlocal deliveries
+        deliveries += 1
+        await message.nack(requeue=True)
+
+    async def is_set_aside() -> bool:
+        return await lab.broker.state(DEAD_QUEUE) == (1, 0)
+
     async with lab.broker.channel() as channel:
-        queue = await channel.get_queue(LEDGER_QUEUE)
-
-        async def delivered_and_died() -> bool:
-            nonlocal deliveries
-            message = await queue.get(fail=False)
-            if message is not None:
-                deliveries += 1
-                await message.nack(requeue=True)
-            return await lab.broker.state(DEAD_QUEUE) == (1, 0)
-
-        await eventually(delivered_and_died, what="the message in the dead-letter queue")
+        await channel.set_qos(prefetch_count=1)
+        await (await channel.get_queue(LEDGER_QUEUE)).consume(die)
+        await eventually(is_set_aside, what="the message in the dead-letter queue")
 
     assert deliveries == DELIVERY_LIMIT + 1

@@ -23,7 +23,7 @@ async def test_claims_arrive_once_each_and_nothing_stays_behind(lab: Lab) -> Non
         (grab.seq, grab.amount_fen) for grab in grabs
     ]
     assert await lab.money_gap() == 0
-    assert await lab.broker.dead_letters() == []
+    assert await lab.waiting_letters() == []
     assert await lab.broker.left_behind() == 0
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.packets.opening import terms_of
+from app.packets.terms import terms_of
 from app.store.models import Packet
 from lua.ids import PacketId
 from splitter.money import Fen

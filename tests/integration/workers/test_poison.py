@@ -66,9 +66,9 @@ async def test_bad_rows_among_good_ones_are_set_aside_one_by_one(lab: Lab) -> No
 
     assert await lab.rows(packet) == [(1, "ann", 10), (4, "gus", 30)]
     users = {json.loads(letter.body)["claims"][0][2]: letter.reason for letter in letters}
-    assert users["eve"].startswith("conflict")
-    assert users["ann"].startswith("conflict")
-    assert users["dan"].startswith("overdrawn")
+    assert users["eve"].startswith("not an amount of the split")
+    assert users["ann"].startswith("not an amount of the split")
+    assert users["dan"].startswith("not an amount of the split")
     assert users["fay"] == "the packet has 5 shares"
     assert users["hal"].startswith("unreadable claim")
     assert await lab.broker.left_behind() == 0
@@ -104,13 +104,28 @@ async def test_thousands_of_poison_rows_are_all_set_aside(lab: Lab) -> None:
     assert len({letter.body for letter in letters}) == 3000
 
 
-async def test_a_dead_letter_queue_that_was_deleted_is_made_again(lab: Lab) -> None:
+async def test_the_same_poison_again_is_the_same_dead_letter(lab: Lab) -> None:
+    await lab.broker.declare()
     async with running(lab.consumer()):
-        await lab.until_consumed()
-        await lab.broker.delete(DEAD_QUEUE)
+        await lab.broker.publish(b"not json")
+        [first] = await lab.dead_letters(1)
         await lab.broker.publish(b"not json")
 
-        async def probe() -> bool:
-            return await lab.broker.state(DEAD_QUEUE) == (1, 0)
+        async def set_aside_twice() -> bool:
+            [letter] = await lab.waiting_letters()
+            return letter.id == first.id and letter.times == 2
 
-        await eventually(probe, what="a dead letter in a new queue")
+        await eventually(set_aside_twice, what="one letter, set aside twice")
+
+
+async def test_what_the_broker_set_aside_is_kept_with_the_others_and_says_why(lab: Lab) -> None:
+    await lab.broker.declare()
+    await lab.broker.publish(b"deadly\xff")
+    await lab.broker.refuse_one(requeue=False)
+
+    async with running(lab.keeper()):
+        [letter] = await lab.dead_letters(1)
+
+    assert letter.body == b"deadly\xff"
+    assert letter.reason == "RabbitMQ set it aside: rejected"
+    assert await lab.broker.left_behind(DEAD_QUEUE) == 0

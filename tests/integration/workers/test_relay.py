@@ -8,7 +8,7 @@ from redis.asyncio import Redis
 
 from app.config import Settings
 from app.redis_client import open_redis
-from lua.scripts import CommandRunner
+from lua.script import CommandRunner
 from tests.eventually import eventually
 from tests.integration.workers.lab import (
     AT_ONCE_ABANDONED,

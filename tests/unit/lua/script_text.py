@@ -55,11 +55,6 @@ class ScriptText:
         ]
 
 
-def script_names() -> list[str]:
-    names = [file.name for file in files("lua").iterdir()]
-    return sorted(name.removesuffix(".lua") for name in names if name.endswith(".lua"))
-
-
 def read_script(name: str) -> ScriptText:
     text = files("lua").joinpath(f"{name}.lua").read_text(encoding="utf-8")
     first_line, *lines = text.splitlines()

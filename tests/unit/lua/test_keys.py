@@ -21,20 +21,22 @@ def test_all_keys_of_a_packet_share_one_hash_tag_and_one_slot(
 ) -> None:
     keys = KeySpace(partitions).packet(packet_id)
     tags = [HASH_TAG.findall(key) for key in keys]
-    assert tags == [[f"p{packet_id % partitions:02d}"]] * 5
+    assert tags == [[f"p{packet_id % partitions:02d}"]] * 7
     assert len({key_slot(key.encode()) for key in keys}) == 1
 
 
 @given(packet_ids, packet_ids, partition_counts)
-def test_two_packets_have_no_key_in_common_but_the_outbox_of_their_partition(
+def test_two_packets_have_no_key_in_common_but_those_of_their_partition(
     one: PacketId, other: PacketId, partitions: int
 ) -> None:
     space = KeySpace(partitions)
     common = set(space.packet(one)) & set(space.packet(other))
     if one == other:
-        assert len(common) == 5
+        assert len(common) == 7
     elif space.partition_of(one) == space.partition_of(other):
-        assert common == {space.outbox(space.partition_of(one))}
+        partition = space.partition_of(one)
+        stem = space.outbox(partition).removesuffix("outbox")
+        assert common == {f"{stem}{name}" for name in ("outbox", "certificate", "touch")}
     else:
         assert common == set()
 
@@ -42,17 +44,19 @@ def test_two_packets_have_no_key_in_common_but_the_outbox_of_their_partition(
 @given(packet_ids)
 def test_keys_of_a_packet_are_distinct_and_begin_with_the_prefix(packet_id: PacketId) -> None:
     keys = KeySpace(prefix="other").packet(packet_id)
-    assert len(set(keys)) == 5
+    assert len(set(keys)) == 7
     assert all(key.startswith("other:{p") for key in keys)
 
 
 def test_key_names_stay_as_running_deployments_have_them() -> None:
     assert KeySpace().packet(PacketId(130)) == (
+        "rp:{p02}:certificate",
         "rp:{p02}:packet:130:meta",
         "rp:{p02}:packet:130:shares",
         "rp:{p02}:packet:130:claims",
         "rp:{p02}:packet:130:board",
         "rp:{p02}:outbox",
+        "rp:{p02}:touch",
     )
 
 

@@ -4,9 +4,10 @@ import re
 
 import pytest
 
-from lua import scripts
+from lua import replies, scripts
 from lua.keys import PacketKeys
-from tests.unit.lua.script_text import HEADER_FIELDS, ScriptText, read_script, script_names
+from lua.script import Script, script_names
+from tests.unit.lua.script_text import HEADER_FIELDS, ScriptText, read_script
 
 
 @pytest.fixture(params=script_names())
@@ -35,9 +36,17 @@ def test_header_names_exactly_the_keys_of_the_body_in_order(script: ScriptText) 
     assert len(re.findall(r"\bKEYS\b", script.body)) == len(declared)
 
 
-def test_keys_are_the_first_ones_of_a_packet(script: ScriptText) -> None:
+def test_keys_are_those_of_a_packet_in_their_order(script: ScriptText) -> None:
     declared = script.declared("KEYS")
-    assert declared == list(PacketKeys._fields[: len(declared)])
+    assert declared == [name for name in PacketKeys._fields if name in declared]
+
+
+def test_exactly_what_grabs_depend_on_is_certified(script: ScriptText) -> None:
+    checks = "if redis.call('GET', certificate_key) ~= '@certificate@' then return {UNCERTIFIED"
+    is_certified = script.name in {"load", "open", "grab", "close"}
+    assert (checks in script.body) is is_certified
+    assert Script(script.name).is_certified is is_certified
+    assert ("certificate" in script.declared("KEYS")) is is_certified
 
 
 def test_header_names_exactly_the_fixed_arguments_of_the_body(script: ScriptText) -> None:
@@ -73,13 +82,13 @@ def test_script_builds_no_key_name(script: ScriptText) -> None:
 
 
 def test_statuses_are_those_of_the_enum(script: ScriptText) -> None:
-    status = getattr(scripts, f"{script.name.capitalize()}Status")
+    status = getattr(replies, f"{script.name.capitalize()}Status")
     assert script.constants()[0] == {member.name: member.value for member in status}
 
 
 def test_outcomes_of_a_grab_are_those_of_the_enum() -> None:
     [_, outcomes] = read_script("grab").constants()
-    assert outcomes == {member.name: member.value for member in scripts.Outcome}
+    assert outcomes == {member.name: member.value for member in replies.Outcome}
 
 
 def test_highest_score_is_the_one_python_knows() -> None:

@@ -37,7 +37,7 @@ class Refusing:
 
 def message(claims: int) -> bytes:
     return b"\n".join(
-        claim_body(Claim(PacketId(1), seq, UserId(f"u{seq}"), Fen(1), 1)).encode()
+        claim_body(Claim(PacketId(1), seq, UserId(f"u{seq}"), Fen(1), 1))
         for seq in range(1, claims + 1)
     )
 

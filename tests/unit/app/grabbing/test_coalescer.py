@@ -8,7 +8,7 @@ import pytest
 
 from app.grabbing.coalescer import Coalescer, CoalescerLimits, GrabUnavailable, Overloaded
 from lua.ids import PacketId, UserId
-from lua.scripts import Grab, GrabReply, GrabStatus, Outcome
+from lua.replies import Grab, GrabReply, GrabStatus, Outcome
 
 PACKET, OTHER_PACKET = PacketId(1), PacketId(2)
 
@@ -177,7 +177,7 @@ async def test_nothing_is_left_behind_when_all_is_answered(script: FakeScript) -
     await asyncio.gather(*(coalescer.submit(PACKET, user) for user in users(7)))
     await coalescer.drain()
 
-    assert (coalescer._lanes, coalescer._waiting, coalescer._calls) == ({}, 0, set())
+    assert (coalescer._lanes, coalescer._waiting, coalescer._calls) == ({}, 0, {})
 
 
 def test_a_call_larger_than_the_script_takes_is_refused_at_once() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from app.grabbing.coalescer import Coalescer, CoalescerLimits, GrabUnavailable, Overloaded
 from lua.ids import PacketId, UserId
-from lua.scripts import Grab, GrabReply, GrabStatus, Outcome
+from lua.replies import Grab, GrabReply, GrabStatus, Outcome
 
 PACKET, OTHER_PACKET = PacketId(1), PacketId(2)
 
@@ -230,4 +230,4 @@ async def test_whatever_happens_everybody_is_answered_and_the_books_are_empty(se
             error = future.exception()
             assert isinstance(error, GrabUnavailable)
             assert not isinstance(error.__cause__, AssertionError)
-    assert (coalescer._lanes, coalescer._waiting, coalescer._calls) == ({}, 0, set())
+    assert (coalescer._lanes, coalescer._waiting, coalescer._calls) == ({}, 0, {})

@@ -2,14 +2,17 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 import pytest
 
+from app.grabbing.admission import Admission
 from app.grabbing.coalescer import Coalescer, CoalescerLimits, GrabUnavailable, Overloaded
 from app.grabbing.grab import Grabbing
 from app.grabbing.sold_out import MARK_SECONDS, NOTHING_LEFT, SoldOutMarks
+from app.packets.reading import PacketReader
 from lua.ids import PacketId, UserId
-from lua.scripts import Grab, GrabReply, GrabStatus, Outcome
+from lua.replies import Grab, GrabReply, GrabStatus, Outcome
 
 PACKET, OTHER_PACKET = PacketId(1), PacketId(2)
 ANN, BOB, ZOE = UserId("ann"), UserId("bob"), UserId("zoe")
@@ -43,6 +46,24 @@ class FakeRedis:
         return dict(self.claims)
 
 
+class OpenDoor:
+    """Admits everybody, or nobody."""
+
+    refusal: Exception | None = None
+
+    def check_switches(self, _: PacketId) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+
+    def check_stores(self, _: PacketId) -> None:
+        pass
+
+
+class NoBooks:
+    async def closed_answer(self, packet_id: PacketId, user_id: UserId) -> Grab | None:
+        return None
+
+
 class Rig:
     """Everything between the route and Redis, with a clock that the test moves."""
 
@@ -51,7 +72,15 @@ class Rig:
         self.now_s = 0.0
         self.marks = SoldOutMarks(self.redis.winners, lambda: self.now_s)
         self.coalescer = Coalescer(self.redis.grab, limits or CoalescerLimits())
-        self.grabbing = Grabbing(self.coalescer, self.marks)
+        self.on_mysql = Coalescer(self.redis.grab, CoalescerLimits())
+        self.admission = OpenDoor()
+        self.grabbing = Grabbing(
+            cast(Admission, self.admission),
+            self.marks,
+            self.coalescer,
+            self.on_mysql,
+            cast(PacketReader, NoBooks()),
+        )
 
     async def grab(self, user_id: UserId, packet_id: PacketId = PACKET) -> Grab:
         return await self.grabbing.grab(packet_id, user_id)

@@ -8,7 +8,7 @@ import pytest
 from app.grabbing import sold_out
 from app.grabbing.sold_out import MARK_SECONDS, NOTHING_LEFT, SoldOutMarks
 from lua.ids import PacketId, UserId
-from lua.scripts import Grab, Outcome
+from lua.replies import Grab, Outcome
 from tests.eventually import eventually
 
 PACKET = PacketId(1)
@@ -61,7 +61,7 @@ async def test_a_mark_expires_and_can_be_forgotten() -> None:
     assert marks.answer(PACKET, ANN) is None
     marks.note_sold_out(PACKET)
     await known(marks)
-    marks.forget(PACKET)
+    marks.forget_all()
 
     assert marks.answer(PACKET, ANN) is None
 

@@ -23,7 +23,7 @@ from app.auth.refusals import Forbidden, Unauthorized
 from app.grabbing.coalescer import GrabUnavailable, Overloaded
 from app.http.errors import as_problem
 from app.http.problems import WORDINGS, Problem, prefers_chinese, problem_response
-from lua.scripts import GrabStatus
+from lua.replies import GrabStatus
 
 CHINESE = re.compile("[\u4e00-\u9fff]")
 

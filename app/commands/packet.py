@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from app.packets.opening import terms_of
 from app.packets.reading import find_packet
+from app.packets.terms import terms_of
 from app.store.database import Database
 from app.store.models import Claim
 from app.store.times import to_ms

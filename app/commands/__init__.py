@@ -1,0 +1,1 @@
+"""What the `redpacket` command does for an operator: one file a subcommand."""

@@ -1,0 +1,1 @@
+"""Compares Redis, claim rows and ledger of each packet, and repairs what can be repaired."""

@@ -1,0 +1,1 @@
+"""Closes the books of a packet: refund, best luck, seed revealed."""

@@ -1,0 +1,22 @@
+"""Which packets are due: expired, or sold out as MySQL knows it."""
+
+from typing import Final
+
+from app.store.database import Database
+from lua.ids import PacketId
+
+DUE_PER_READ: Final = 100
+
+
+async def due_packets(
+    database: Database, after: tuple[str, PacketId] | None = None
+) -> list[tuple[str, PacketId]]:
+    """The next due packets with the time they were due at, by the database's clock."""
+    since, after_id = after or ("1970-01-01 00:00:00", PacketId(-1))
+    rows = await database.rows(
+        "SELECT packet_id, due_at FROM unsettled"
+        f" WHERE due_at <= {database.now()} AND (due_at > %s OR (due_at = %s AND packet_id > %s))"
+        f" ORDER BY due_at, packet_id LIMIT {DUE_PER_READ}",
+        [since, since, after_id],
+    )
+    return [(str(row["due_at"]), PacketId(row["packet_id"])) for row in rows]
