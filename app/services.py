@@ -46,6 +46,7 @@ from lua.keys import KeySpace
 from lua.replication import can_wait_for_fsync, replicated_call
 from lua.scripts import CertifiedCall, Scripts, call_once
 from ranking.packet_board import PacketBoard
+from ranking.sql_packet_board import SqlPacketBoard
 
 LOOK_EVERY_S: Final = 0.25  # a switch works within a second, everywhere
 ON_MYSQL_LIMITS: Final = CoalescerLimits(calls_in_flight=1, waiting=2_000, reply_timeout_s=5.0)
@@ -71,6 +72,7 @@ class Services:
     live: LivePackets
     reader: PacketReader
     board: PacketBoard
+    booked_board: SqlPacketBoard
     accounts: Accounts
     splitting: Splitting
     in_flight: InFlightClaims
@@ -155,6 +157,7 @@ def _wire(
         live=live,
         reader=reader,
         board=PacketBoard(redis, keys, now_ms),
+        booked_board=SqlPacketBoard(database.rows, now_ms),
         accounts=accounts,
         splitting=splitting,
         in_flight=in_flight,

@@ -23,7 +23,7 @@ class PacketBoard:
         self._now_ms = now_ms
 
     async def top(self, packet_id: PacketId, shares: int, limit: int) -> list[Rank]:
-        return await self._range(packet_id, shares, 0, _checked(limit))
+        return await self._range(packet_id, shares, 0, checked_limit(limit))
 
     async def rank(self, packet_id: PacketId, shares: int, user_id: UserId) -> Rank | None:
         """The user's rank, or None for a user who has no claim."""
@@ -40,7 +40,7 @@ class PacketBoard:
         self, packet_id: PacketId, shares: int, user_id: UserId, limit: int
     ) -> list[Rank] | None:
         """`limit` ranks, the user in the middle where the ends allow; None without a claim."""
-        limit = _checked(limit)
+        limit = checked_limit(limit)
         board = self._keys.packet(packet_id).board
         async with self._redis.pipeline(transaction=True) as pipeline:
             pipeline.zrevrank(board, user_id)
@@ -66,7 +66,7 @@ def _amount(score: float, shares: int) -> Fen:
     return Fen(int(score) // tie_factor(shares))
 
 
-def _checked(limit: int) -> int:
+def checked_limit(limit: int) -> int:
     if not 1 <= limit <= MAX_ROWS:
         raise ValueError(f"limit must be 1 to {MAX_ROWS}, got {limit}")
     return limit

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 from lua.ids import UserId
 from splitter.money import Fen
 
-Tier = Literal["hot"]  # warm and cold tiers come with the archives
+Tier = Literal["hot", "sql"]  # warm and cold tiers come with the archives
 
 
 class Rank(NamedTuple):
@@ -21,7 +21,9 @@ class Rank(NamedTuple):
     as_of_ms: int
 
 
-def exact_rank(user_id: UserId, rank: int, amount_fen: Fen, as_of_ms: int) -> Rank:
+def exact_rank(
+    user_id: UserId, rank: int, amount_fen: Fen, as_of_ms: int, tier: Tier = "hot"
+) -> Rank:
     return Rank(
-        user_id, rank, amount_fen, lo=rank, hi=rank, exact=True, tier="hot", as_of_ms=as_of_ms
+        user_id, rank, amount_fen, lo=rank, hi=rank, exact=True, tier=tier, as_of_ms=as_of_ms
     )

@@ -77,7 +77,7 @@ _RANK: Final[Json] = {
     "lo": _integer(1),
     "hi": _integer(1),
     "exact": _BOOLEAN,
-    "tier": {"enum": ["hot"]},
+    "tier": {"enum": ["hot", "sql"]},
     "as_of_ms": _MS,
 }
 

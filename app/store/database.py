@@ -54,8 +54,7 @@ class Transaction:
         return count
 
     async def rows(self, sql: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        _, rows = await self._client.execute_query(_placeholders(sql, self.dialect), list(values))
-        return [dict(row) for row in rows]
+        return await _rows(self._client, self.dialect, sql, values)
 
     async def insert(self, prefix: str, rows: Sequence[Sequence[Any]], suffix: str = "") -> int:
         """Run `prefix VALUES (...), (...) suffix` with all rows in one statement."""
@@ -98,14 +97,8 @@ class Database:
 
         `control`: on the connection that is kept for what steers the service.
         """
-
-        async def run() -> list[dict[str, Any]]:
-            _, rows = await self._client.execute_query(
-                _placeholders(sql, self.dialect), list(values)
-            )
-            return [dict(row) for row in rows]
-
-        return await self._to_the_end(run, self._control_gate if control else self._gate)
+        gate = self._control_gate if control else self._gate
+        return await self._to_the_end(lambda: _rows(self._client, self.dialect, sql, values), gate)
 
     def now(self, plus_s: int = 0) -> str:
         """SQL for the database's own clock, in UTC, `plus_s` seconds from now."""
@@ -190,6 +183,13 @@ def _now(dialect: str, plus_s: int) -> str:
     if dialect == "mysql":
         return f"(UTC_TIMESTAMP(3) + INTERVAL {plus_s} SECOND)"
     return f"strftime('%Y-%m-%d %H:%M:%f', 'now', '{plus_s:+d} seconds')"
+
+
+async def _rows(
+    client: BaseDBAsyncClient, dialect: str, sql: str, values: Sequence[Any]
+) -> list[dict[str, Any]]:
+    _, rows = await client.execute_query(_placeholders(sql, dialect), list(values))
+    return [dict(row) for row in rows]
 
 
 def _placeholders(sql: str, dialect: str) -> str:

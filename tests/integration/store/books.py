@@ -85,6 +85,13 @@ class Books:
             lambda work: work.insert(f"INSERT INTO {table} ({names})", values)
         )
 
+    async def insert_claims(self, packet_id: int, claims: Iterable[tuple[int, str, int]]) -> None:
+        """Claim rows of (seq, user, amount) alone, without a packet or its money."""
+        columns = ("packet_id", "seq", "user_id", "amount_fen", "claimed_at")
+        at = to_sql(AT_MS)
+        rows = [dict(zip(columns, (packet_id, *each, at), strict=True)) for each in claims]
+        await self.insert("claim", *rows)
+
     async def book(self, claims: Iterable[Claim]) -> list[Rejected]:
         claims = list(claims)
         return await self.database.transaction(lambda work: book_claims(work, claims))
