@@ -10,6 +10,8 @@ from urllib.parse import parse_qs, urlsplit
 import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractConnection
 
+from app.control.pausing import pause
+
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
@@ -99,10 +101,3 @@ async def keep_running(name: str, work: Callable[[], Awaitable[None]], stop: asy
             pause_s = FIRST_PAUSE_S
         await pause(stop, pause_s)
         pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-
-
-async def pause(stop: asyncio.Event, seconds: float) -> None:
-    """Wait, but no longer than until `stop` is set."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await stop.wait()

@@ -7,14 +7,8 @@ from typing import Final
 
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
 
-from workers.amqp import (
-    FIRST_PAUSE_S,
-    LONGEST_PAUSE_S,
-    Session,
-    keep_running,
-    pause,
-    session,
-)
+from app.control.pausing import pause
+from workers.amqp import FIRST_PAUSE_S, LONGEST_PAUSE_S, Session, keep_running, session
 
 log = logging.getLogger(__name__)
 

@@ -7,11 +7,12 @@ from typing import Final
 from redis.exceptions import ResponseError
 from tortoise.queryset import QuerySet
 
+from app.control.pausing import pause
 from app.packets.opening import OpeningFailed, PacketOpener
 from app.store.database import Database
 from app.store.models import Packet
 from app.store.times import now_ms, to_datetime
-from workers.amqp import keep_running, pause
+from workers.amqp import keep_running
 
 log = logging.getLogger(__name__)
 

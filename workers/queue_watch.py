@@ -5,8 +5,9 @@ from typing import Final
 
 from redis.asyncio import Redis
 
+from app.control.pausing import pause
 from lua.keys import KeySpace
-from workers.amqp import keep_running, pause, session
+from workers.amqp import keep_running, session
 from workers.topology import LEDGER_QUEUE
 
 EVERY_S: Final = 0.5

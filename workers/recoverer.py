@@ -5,9 +5,10 @@ import logging
 from typing import Final
 
 from app.control.alarm import raise_alarm
+from app.control.pausing import pause
 from app.recovery.certificates import LeaseLost
 from app.recovery.recovery import ForeignRedis, Recovery, RecoveryElsewhere, RunChanged
-from workers.amqp import keep_running, pause
+from workers.amqp import keep_running
 
 log = logging.getLogger(__name__)
 

@@ -9,9 +9,10 @@ from typing import Any, Final, NamedTuple, Protocol
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
+from app.control.pausing import pause
 from lua.keys import KeySpace
 from lua.script import CommandRunner
-from workers.amqp import keep_running, pause
+from workers.amqp import keep_running
 
 log = logging.getLogger(__name__)
 

@@ -8,13 +8,14 @@ from redis.exceptions import RedisError
 
 from app.control.alarm import raise_alarm
 from app.control.leases import hold_lease, release_lease
+from app.control.pausing import pause
 from app.recovery.in_flight import ClaimsUnderWay
 from app.recovery.packets import RebuildFailed, RebuildSuperseded
 from app.settling.due import due_packets
 from app.settling.settling import BooksDiffer, Settled, Settling
 from app.store.database import Database
 from lua.ids import PacketId, is_on_mysql
-from workers.amqp import keep_running, pause
+from workers.amqp import keep_running
 
 log = logging.getLogger(__name__)
 

@@ -4,8 +4,13 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Final
+
+from app.control.pausing import pause
 
 log = logging.getLogger(__name__)
+
+LOOK_TIMEOUT_S: Final = 1.0
 
 Look = Callable[[], Awaitable[None]]
 
@@ -16,20 +21,21 @@ async def watching(*looks: tuple[str, Look, float]) -> AsyncIterator[None]:
 
     A look that fails leaves what was known before.
     """
-    tasks = [asyncio.create_task(_watch(name, look, every_s)) for name, look, every_s in looks]
+    # Told to stop, not cancelled: a client library may swallow a cancellation.
+    stop = asyncio.Event()
+    tasks = [asyncio.create_task(_watch(*look, stop)) for look in looks]
     try:
         yield
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        stop.set()
+        await asyncio.gather(*tasks)
 
 
-async def _watch(name: str, look: Look, every_s: float) -> None:
+async def _watch(name: str, look: Look, every_s: float, stop: asyncio.Event) -> None:
     fails = False
-    while True:
+    while not stop.is_set():
         try:
-            async with asyncio.timeout(max(1.0, 4 * every_s)):
+            async with asyncio.timeout(LOOK_TIMEOUT_S):
                 await look()
             if fails:
                 log.warning("%s: known again", name)
@@ -38,4 +44,4 @@ async def _watch(name: str, look: Look, every_s: float) -> None:
             if not fails:
                 log.warning("%s: %r; what was known before holds", name, error)
             fails = True
-        await asyncio.sleep(every_s)
+        await pause(stop, every_s)

@@ -129,7 +129,7 @@ class Reconciling:
             await self._in_flight.arrived()
             for packet_id, findings in seen.items():
                 if any(finding.kind in MAY_BE_UNDER_WAY for finding in findings):
-                    seen[packet_id] = await self.examine(packet_id)
+                    seen[packet_id] = _lasting(await self.examine(packet_id), findings)
         for packet_id, findings in seen.items():
             report.found += findings
             if findings and repair:
@@ -159,7 +159,7 @@ class Reconciling:
             if not is_data_error(error):
                 raise
             log.error("packet %d is not repaired: %r", packet_id, error)
-        return await self.examine(packet_id)
+        return _lasting(await self.examine(packet_id), findings)
 
     async def _cure(self, packet_id: PacketId, findings: Sequence[Finding]) -> None:
         kinds = {finding.kind for finding in findings}
@@ -204,3 +204,8 @@ class Reconciling:
             f"SELECT id FROM packet WHERE id = %s AND created_at >= {now}", [finding.packet_id]
         )
         return bool(rows)
+
+
+def _lasting(findings: Sequence[Finding], before: Sequence[Finding]) -> list[Finding]:
+    """Without what may be a newer claim on its way: it was not there before."""
+    return [each for each in findings if each.kind not in MAY_BE_UNDER_WAY or each in before]

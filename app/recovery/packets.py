@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final, cast
 
 from redis.asyncio import Redis
+from redis.exceptions import ResponseError
 
 from app.packets.live import LivePackets
 from app.packets.opening import note_open
@@ -60,6 +61,14 @@ class PacketRecovery:
         Ask only when no booked claim can be newer than what Redis is asked for: booked claims are
         read first, so that a claim made meanwhile is never missed.
         """
+        try:
+            return await self._loss(packet, certified=certified)
+        except ResponseError as error:
+            if not _is_wrong_type(error):
+                raise
+            return "a key has the wrong type"
+
+    async def _loss(self, packet: Packet, *, certified: bool) -> str | None:
         packet_id = PacketId(packet.id)
         keys = self._keys.packet(packet_id)
         async with self._redis.pipeline(transaction=True) as pipeline:
@@ -154,9 +163,13 @@ class PacketRecovery:
     async def _resend_unbooked(self, packet_id: PacketId, claims: dict[int, RestoredShare]) -> bool:
         """Send what Redis says was claimed and MySQL does not know; True when there was any."""
         users: list[UserId] = []
-        async for user_id, grab in self._live.claims(packet_id):
-            if not _is_booked(user_id, grab, claims):
-                users.append(user_id)
+        try:
+            async for user_id, grab in self._live.claims(packet_id):
+                if not _is_booked(user_id, grab, claims):
+                    users.append(user_id)
+        except ResponseError as error:
+            if not _is_wrong_type(error):
+                raise
         for first in range(0, len(users), MAX_USERS_PER_GRAB):
             await self._scripts.resend(packet_id, users[first : first + MAX_USERS_PER_GRAB])
         if users:
@@ -180,6 +193,10 @@ class PacketRecovery:
                 raise RebuildFailed(
                     f"packet {packet_id}: chunk at {offset} refused, {restored.status.name}"
                 )
+
+
+def _is_wrong_type(error: ResponseError) -> bool:
+    return "WRONGTYPE" in str(error)
 
 
 def _is_booked(user_id: UserId, grab: Grab, claims: dict[int, RestoredShare]) -> bool:

@@ -39,10 +39,11 @@ async def fleet(
     api = Program(tmp_path, ("serve",), environment, settings.port)
     relay = Program(tmp_path, ("worker", "relay"), environment)
     ledger = Program(tmp_path, ("worker", "ledger"), environment)
+    recover = Program(tmp_path, ("worker", "recover"), environment)
     with ExitStack() as guarded:
-        for program in (api, relay, ledger):
+        for program in (api, relay, ledger, recover):
             guarded.enter_context(program)
-        await start_all([api, relay, ledger])
+        await start_all([api, relay, ledger, recover])
 
         async def consumer_is_there() -> bool:
             state = await broker.state()

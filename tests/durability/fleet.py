@@ -14,7 +14,7 @@ from tests.deployment import Deployment
 from tests.durability.crowd import Crowd
 from tests.durability.program import Program
 from tests.eventually import eventually
-from tests.integration.workers.broker import DEAD_QUEUE, Broker
+from tests.integration.workers.broker import Broker
 from tests.servers.process import ServerProcess
 
 SHARES: Final = 4000
@@ -81,7 +81,8 @@ class Fleet:
         assert found.answered == SHARES
         assert await self._balances_differ(found) == []
         assert (await verify_packet(self.services.database, packet_id))[1]
-        assert await self.broker.state(DEAD_QUEUE) == (0, 0)
+        assert await self.services.database.rows("SELECT id, reason FROM dead_letter") == []
+        assert await self.services.database.rows("SELECT seq, user_id FROM conflict") == []
         assert set(crowd.troubles) <= EXPECTED_TROUBLES
         return found
 

@@ -11,9 +11,11 @@ from redis.asyncio import Redis
 
 from app.redis_client import open_redis
 from app.store.times import now_ms
+from lua.certificate import Certificate, install_certificate
 from lua.ids import PacketId, UserId
 from lua.keys import KeySpace
-from lua.scripts import GrabStatus, LoadStatus, OpenStatus, Outcome, Scripts
+from lua.replies import GrabStatus, LoadStatus, OpenStatus, Outcome
+from lua.scripts import Scripts
 from ranking.packet_board import PacketBoard
 from ranking.rank import Rank
 from ranking.sql_packet_board import SqlPacketBoard
@@ -43,7 +45,9 @@ async def redis(redis_server: RedisServer) -> AsyncIterator[Redis]:
 
 async def grab(redis: Redis, keys: KeySpace, amounts: list[Fen], users: list[UserId]) -> Any:
     """The claims of `users` as the scripts gave them, and on the board: (seq, user, amount)."""
-    scripts = Scripts(redis, keys)
+    token = secrets.token_hex(8)
+    await install_certificate(redis, keys, token)
+    scripts = Scripts(redis, keys, Certificate(token))
     assert (await scripts.load(PACKET, len(amounts), 0, amounts)).status == LoadStatus.OK
     opened = await scripts.open(
         PACKET,

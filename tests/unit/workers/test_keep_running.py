@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from app.control.pausing import pause
 from workers import amqp
 from workers.amqp import FIRST_PAUSE_S, LONGEST_PAUSE_S, keep_running, with_heartbeat
 
@@ -63,7 +64,7 @@ async def test_a_cancelled_worker_ends() -> None:
 
 async def test_a_pause_ends_when_told_to_stop() -> None:
     stop = asyncio.Event()
-    pausing = asyncio.create_task(amqp.pause(stop, 3600))
+    pausing = asyncio.create_task(pause(stop, 3600))
     await asyncio.sleep(0)
 
     stop.set()
