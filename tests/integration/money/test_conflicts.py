@@ -106,7 +106,7 @@ async def test_a_promoted_replica_that_lost_answered_grabs_costs_the_house_and_n
     lost = await lab.wins(packet_id, "ann", "bob")
     outbox = lab.services.keys.packet(packet_id).outbox
     entries = await lab.redis("XRANGE", outbox, "-", "+")
-    kept = [fields[1] for _, fields in entries]
+    kept = [fields[b"claims"] for _, fields in entries]
     await lab.redis("DEL", outbox)
     await lab.redis("DEL", lab.services.keys.packet(packet_id).claims)
     await lab.services.scripts.suspend(packet_id, "promoted")
