@@ -109,7 +109,7 @@ class Database:
                 await self._gate.acquire()
         except TimeoutError:
             raise DatabaseBusy from None
-        task = asyncio.create_task(work())
+        task = asyncio.create_task(_in_known_terms(work))
         self._running.add(task)
         task.add_done_callback(self._finished)
         return await asyncio.shield(task)
@@ -147,6 +147,19 @@ async def _begun(client: BaseDBAsyncClient) -> AsyncIterator[TransactionalDBClie
             await context.__aexit__(None, None, None)
         except MySQLError as error:  # Tortoise does not translate what COMMIT raises
             raise OperationalError(error) from error
+
+
+async def _in_known_terms(work: Callable[[], Awaitable[T]]) -> T:
+    """Raise as an OperationalError what Tortoise lets through of a connection in trouble."""
+    try:
+        return await work()
+    except MySQLError as error:
+        raise OperationalError(error) from error
+    except RuntimeError as error:
+        # asyncmy and uvloop, of a transport that was reset before it could be set up.
+        if "Transport" in str(error):
+            raise OperationalError(error) from error
+        raise
 
 
 def is_data_error(error: Exception) -> bool:
