@@ -22,7 +22,7 @@ ASK_AGAIN: Final = 0.1  # of all grabs are of winners who ask again, some of the
 WINNERS_KEPT: Final = 5000
 TICKET_S: Final = 24 * 3600
 REFUSALS_TO_THE_END: Final = 40  # so many late-comers does a packet still answer
-WRONG_KEPT: Final = 50
+WRONG_KEPT: Final = 50  # different ones
 FINAL_REFUSALS: Final = ("sold_out", "expired", "closed")
 # What a client may hear instead of an answer: the service's "ask again", or a broken connection.
 RETRIED_STATUSES: Final = (503,)
@@ -51,11 +51,11 @@ class LivePacket:
 
 @dataclass(slots=True)
 class Figures:
-    """What the clients saw. `wrong` lists answers that no client may ever get."""
+    """What the clients saw. `wrong` counts answers that no client may ever get."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
     troubles: Counter[str] = field(default_factory=Counter)
-    wrong: list[str] = field(default_factory=list)
+    wrong: Counter[str] = field(default_factory=Counter)
     slowest_answer_s: float = 0.0
     longest_wait_s: float = 0.0  # of a user, from the first request to an answer
     longest_silence_s: float = 0.0  # between two grabbed shares of whomever
@@ -64,14 +64,14 @@ class Figures:
     def answered(self) -> int:
         return self.outcomes.total()
 
-    def note_status(self, status: int, text: str) -> None:
+    def note_status(self, request: str, status: int, text: str) -> None:
         self.troubles[str(status)] += 1
         if status not in RETRIED_STATUSES:
-            self.note_wrong(f"{status}: {text:.300}")
+            self.note_wrong(f"{request} was answered {status}: {text:.300}")
 
     def note_wrong(self, what: str) -> None:
-        if len(self.wrong) < WRONG_KEPT:
-            self.wrong.append(what)
+        if what in self.wrong or len(self.wrong) < WRONG_KEPT:
+            self.wrong[what] += 1
 
 
 @dataclass(slots=True)
@@ -137,7 +137,7 @@ class Crowd:
                     took_s = time.monotonic() - began_s
                     self.figures.slowest_answer_s = max(self.figures.slowest_answer_s, took_s)
                     return answer
-                self.figures.note_status(got.status, await got.text())
+                self.figures.note_status("grab", got.status, await got.text())
         except (aiohttp.ClientError, TimeoutError) as error:
             self.figures.troubles[type(error).__name__] += 1
         return None

@@ -123,7 +123,7 @@ class Proxy:
                 asyncio.create_task(self._pass_replies(server, to_client, connection)),
             )
             connection.close()
-        except OSError:
+        except (OSError, RuntimeError):  # the latter is uvloop's word for a transport that is gone
             connection.abort()
         finally:
             self._connections.discard(connection)

@@ -1,7 +1,9 @@
 """One chaos run: load, faults, an end to the faults, and the reckoning."""
 
 import asyncio
+import re
 import time
+from collections import Counter
 from collections.abc import Coroutine
 from pathlib import Path
 from random import Random
@@ -23,7 +25,8 @@ GRABS_A_SECOND: Final = 700.0
 QUIET_S: Final = 2.0  # of load without faults, before the first one and after the last one
 FAULTS_END_WITHIN_S: Final = 120.0
 ANSWERED_WITHIN_S: Final = 60.0  # everybody who asked, once all faults are over
-ALARMS_SHOWN: Final = 3
+ALARMS_SHOWN: Final = 5  # different ones
+VARYING: Final = re.compile(r"\d+")
 
 
 async def run_chaos(seed: int, minutes: float, directory: Path) -> Report:
@@ -149,7 +152,7 @@ def _report_load(crowd: Crowd, senders: Senders, report: Report) -> None:
     report.slowest_answer_s = figures.slowest_answer_s
     report.longest_wait_s = figures.longest_wait_s
     report.slowest_creation_s = senders.slowest_creation_s
-    report.failures += figures.wrong
+    report.failures += [f"{count} times: {what}" for what, count in figures.wrong.items()]
 
 
 def _report_reckoning(found: Reckoning, report: Report) -> None:
@@ -163,6 +166,15 @@ def _report_alarms(stand: Stand, report: Report) -> None:
     members = [*stand.members.values(), *stand.visitors]
     # Visitors of a kind write to one log after the other.
     logs = {member.log: member for member in members}
-    alarms = [alarm for member in logs.values() for alarm in member.alarms()]
-    report.unforeseen_exceptions = len(alarms)
-    report.failures += alarms[:ALARMS_SHOWN]
+    counts: Counter[str] = Counter()
+    examples: dict[str, str] = {}
+    for member in logs.values():
+        for alarm in member.alarms():
+            alike = VARYING.sub("#", alarm.partition("\n")[0].partition(" ERROR ")[2])
+            counts[alike] += 1
+            examples.setdefault(alike, alarm)
+    report.unforeseen_exceptions = counts.total()
+    report.failures += [
+        f"{count} alarms like this: {examples[alike]}"
+        for alike, count in counts.most_common(ALARMS_SHOWN)
+    ]

@@ -114,7 +114,7 @@ class Senders:
                 if got.status == 201:
                     answer: dict[str, Any] = await got.json()
                     return answer
-                self.crowd.figures.note_status(got.status, await got.text())
+                self.crowd.figures.note_status(path, got.status, await got.text())
         except (aiohttp.ClientError, TimeoutError) as error:
             self.crowd.figures.troubles[type(error).__name__] += 1
         return None
