@@ -117,6 +117,9 @@ class Database:
     def _finished(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
         self._gate.release()
+        # Whoever waits is told by the shield; a caller that is gone has nobody to be told.
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.debug("ended with %r", error)
 
 
 @asynccontextmanager

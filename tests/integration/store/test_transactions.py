@@ -1,6 +1,7 @@
 """All or nothing: crashes between statements, concurrent bookers, deadlocks, cancelled callers."""
 
 import asyncio
+import gc
 from collections.abc import Sequence
 from typing import Any
 
@@ -199,3 +200,26 @@ async def test_an_error_of_the_work_itself_stays_what_it_is(mariadb: Database) -
 
     with pytest.raises(RuntimeError, match="a bug"):
         await mariadb.transaction(fail)
+
+
+async def test_trouble_after_its_caller_is_gone_is_no_unheard_exception(mariadb: Database) -> None:
+    unheard: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def fail_later(_: Transaction) -> None:
+        begun.set()
+        await go_on.wait()
+        raise OperationalError("lost")
+
+    caller = asyncio.create_task(mariadb.transaction(fail_later))
+    await begun.wait()
+    [work] = mariadb._running
+    caller.cancel()
+    await asyncio.wait([caller])
+    go_on.set()
+    await asyncio.wait([work])
+    del work, caller
+    gc.collect()
+
+    assert unheard == []
