@@ -8,7 +8,7 @@ TEST_READY := $(VENV)/.test
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench format lock clean
+.PHONY: help run test chaos check bench format lock clean
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -19,6 +19,10 @@ run: $(DEV_READY) ## serve on 127.0.0.1:8000 with embedded stores and show the d
 test: $(TEST_READY) ## every test, on real Redis, RabbitMQ and MariaDB, installed and started here
 	@deploy/install-servers.sh
 	@$(BIN)/python -m pytest $(if $(K),-k '$(K)') $(PYTEST_ARGS)
+
+chaos: $(TEST_READY) ## faults at random on real servers, then a reckoning; SEED=1 MINUTES=2 JSON=path
+	@deploy/install-servers.sh
+	@$(BIN)/python -m tests.chaos --seed $(or $(SEED),1) --minutes $(or $(MINUTES),2) $(if $(JSON),--json $(JSON))
 
 check: $(TEST_READY) ## format, lint, types, imports, unit tests: fast
 	@$(BIN)/ruff format --check --quiet .

@@ -46,9 +46,7 @@ _CANNOT_RUN: Final = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parsed = _parser().parse_args(arguments)
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    configure_logging()
     try:
         return int(parsed.run(parsed))
     except (*_CANNOT_RUN, OSError, ValueError) as error:
@@ -56,6 +54,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return COULD_NOT_RUN
     except KeyboardInterrupt:
         return COULD_NOT_RUN
+
+
+class _OneLineWarnings(logging.Filter):
+    """A lost connection is foreseen, and the worker says so itself: no traceback of a library."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno <= logging.WARNING:
+            record.exc_info = None
+        return True
+
+
+_ONE_LINE_WARNINGS: Final = _OneLineWarnings()
+
+
+def configure_logging() -> None:
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    logging.getLogger("aiormq.connection").addFilter(_ONE_LINE_WARNINGS)
 
 
 def _parser() -> argparse.ArgumentParser:

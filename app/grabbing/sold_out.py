@@ -5,6 +5,8 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 
+from redis.exceptions import RedisError
+
 from lua.ids import PacketId, UserId
 from lua.replies import Grab, Outcome
 
@@ -62,8 +64,11 @@ class SoldOutMarks:
     async def _learn(self, packet_id: PacketId) -> None:
         try:
             winners = await self._load_winners(packet_id, MAX_WINNERS)
+        except (RedisError, OSError) as error:
+            log.warning("could not load the winners of packet %d: %r", packet_id, error)
+            return
         except Exception:
-            log.warning("could not load the winners of packet %d", packet_id, exc_info=True)
+            log.exception("unforeseen: the winners of packet %d", packet_id)
             return
         if winners is None:
             return

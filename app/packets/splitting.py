@@ -55,7 +55,12 @@ class Splitting:
             self._waiting -= 1
 
     def close(self) -> None:
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        """Wait for the split under way, as the interpreter would at its end.
+
+        By then the pool's thread may be closing the pipe that the interpreter wakes it by, which
+        ends an orderly shutdown with a traceback.
+        """
+        self._executor.shutdown(wait=True, cancel_futures=True)
 
     async def _elsewhere(self, terms: Terms, seed: bytes) -> list[Fen]:
         loop = asyncio.get_running_loop()

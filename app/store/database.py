@@ -135,8 +135,11 @@ class Database:
         def finished(task: asyncio.Task[Any]) -> None:
             self._running.discard(task)
             gate.release()
+            # Whoever waits is told by the shield; a caller that is gone has nobody to be told.
+            if not task.cancelled() and (error := task.exception()) is not None:
+                log.debug("ended with %r", error)
 
-        task = asyncio.create_task(work())
+        task = asyncio.create_task(_in_known_terms(work))
         self._running.add(task)
         task.add_done_callback(finished)
         return await asyncio.shield(task)
@@ -170,6 +173,19 @@ async def _begun(client: BaseDBAsyncClient) -> AsyncIterator[TransactionalDBClie
             await context.__aexit__(None, None, None)
         except MySQLError as error:  # Tortoise does not translate what COMMIT raises
             raise OperationalError(error) from error
+
+
+async def _in_known_terms(work: Callable[[], Awaitable[T]]) -> T:
+    """Raise as an OperationalError what Tortoise lets through of a connection in trouble."""
+    try:
+        return await work()
+    except MySQLError as error:
+        raise OperationalError(error) from error
+    except RuntimeError as error:
+        # asyncmy and uvloop, of a transport that was reset before it could be set up.
+        if "Transport" in str(error):
+            raise OperationalError(error) from error
+        raise
 
 
 def is_data_error(error: Exception) -> bool:

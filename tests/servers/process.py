@@ -71,6 +71,12 @@ class ServerProcess(ABC):
         process = self._process
         return process is not None and process.exit_status() is None
 
+    @property
+    def exit_status(self) -> int | None:
+        """How it ended by itself; None while it runs, and when we have ended it."""
+        process = self._process
+        return None if process is None else process.exit_status()
+
     def start(self, deadline_s: float = START_DEADLINE_S) -> None:
         if self.is_running:
             raise ServerFailed(f"{self.name} is running already")

@@ -1,10 +1,12 @@
 """All or nothing: crashes between statements, concurrent bookers, deadlocks, cancelled callers."""
 
 import asyncio
+import gc
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from asyncmy.errors import InterfaceError
 from tortoise.exceptions import IntegrityError, OperationalError
 
 from app.ledger.booking import book_claims
@@ -162,3 +164,63 @@ async def test_nothing_goes_below_zero_whatever_the_code_says(books: Books, stat
 
     assert is_data_error(refused.value)
     assert (await books.snapshot()).packets == {1: (100, 2)}
+
+
+class BrokenPool:
+    """Connections that are reset between their being made and their being used."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    async def acquire(self) -> None:
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("Transport does not expose socket instance"),
+        RuntimeError("unable to perform operation on <TCPTransport closed=True>"),
+        InterfaceError(0, "Not connected"),
+    ],
+)
+async def test_a_connection_that_breaks_while_it_is_made_is_trouble_of_the_database(
+    mariadb: Database, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    monkeypatch.setattr(mariadb._client, "_pool", BrokenPool(error))
+
+    with pytest.raises(OperationalError):
+        await mariadb.ping()
+    with pytest.raises(OperationalError):
+        await mariadb.transaction(lambda work: work.rows("SELECT 1"))
+
+
+async def test_an_error_of_the_work_itself_stays_what_it_is(mariadb: Database) -> None:
+    async def fail(_: Transaction) -> None:
+        raise RuntimeError("a bug")
+
+    with pytest.raises(RuntimeError, match="a bug"):
+        await mariadb.transaction(fail)
+
+
+async def test_trouble_after_its_caller_is_gone_is_no_unheard_exception(mariadb: Database) -> None:
+    unheard: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def fail_later(_: Transaction) -> None:
+        begun.set()
+        await go_on.wait()
+        raise OperationalError("lost")
+
+    caller = asyncio.create_task(mariadb.transaction(fail_later))
+    await begun.wait()
+    [work] = mariadb._running
+    caller.cancel()
+    await asyncio.wait([caller])
+    go_on.set()
+    await asyncio.wait([work])
+    del work, caller
+    gc.collect()
+
+    assert unheard == []

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 
 import pytest
+from redis.exceptions import BusyLoadingError
 
 from app.grabbing import sold_out
 from app.grabbing.sold_out import MARK_SECONDS, NOTHING_LEFT, SoldOutMarks
@@ -90,6 +91,23 @@ async def test_a_load_that_fails_leaves_the_answer_to_redis_and_is_tried_again()
     marks.note_sold_out(PACKET)
 
     await known(marks)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "is_traced"), [(BusyLoadingError("loading"), False), (KeyError("seq"), True)]
+)
+async def test_only_what_nobody_foresaw_is_logged_with_a_traceback(
+    caplog: pytest.LogCaptureFixture, trouble: Exception, is_traced: bool
+) -> None:
+    async def fail(_: PacketId, limit: int) -> None:
+        raise trouble
+
+    marks = SoldOutMarks(fail, lambda: 0.0)
+    marks.note_sold_out(PACKET)
+    await asyncio.gather(*marks._loading.values())
+
+    [record] = caplog.records
+    assert (record.exc_info is not None) is is_traced
 
 
 async def test_a_packet_with_too_many_winners_is_never_marked(

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import active_children
 from typing import Any
 
 import pytest
@@ -79,6 +80,15 @@ async def test_only_so_many_large_packets_wait_and_small_ones_never_do() -> None
     await asyncio.sleep(0)
     assert len(process.held) == 1
     later.cancel()
+
+
+async def test_closing_leaves_no_process_for_the_end_of_the_interpreter() -> None:
+    splitting = Splitting()
+    await splitting.amounts(LARGE, SEED)
+
+    splitting.close()
+
+    assert active_children() == []
 
 
 def test_a_share_too_large_for_an_exact_score_is_refused() -> None:

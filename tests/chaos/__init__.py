@@ -1,0 +1,1 @@
+"""A seeded chaos run on real servers: `make chaos SEED=n MINUTES=m`."""
