@@ -8,7 +8,7 @@ from app.store.models import Packet
 from tests.eventually import eventually
 from tests.integration.workers.broker import DEAD_QUEUE
 from tests.integration.workers.lab import HookedHandler, Lab, message_of, running
-from tests.servers.mariadb import MariaServer
+from tests.servers.database import DatabaseServer
 from workers.dead_letters import AmqpDeadLetters
 from workers.topology import DELIVERY_LIMIT, LEDGER_QUEUE
 
@@ -24,7 +24,7 @@ async def claims_in_queue(lab: Lab, shares: int = 5) -> Packet:
 
 
 async def test_while_the_database_is_down_nothing_is_acknowledged_or_set_aside(
-    lab: Lab, mariadb_server: MariaServer
+    lab: Lab, database_server: DatabaseServer
 ) -> None:
     packet = await claims_in_queue(lab)
     refused = 0
@@ -36,7 +36,7 @@ async def test_while_the_database_is_down_nothing_is_acknowledged_or_set_aside(
     def handler(dead_letters: AmqpDeadLetters) -> HookedHandler:
         return HookedHandler(lab.services, dead_letters, before=count)
 
-    mariadb_server.kill()
+    database_server.kill()
     try:
         async with running(lab.consumer(handler)):
 
@@ -45,11 +45,11 @@ async def test_while_the_database_is_down_nothing_is_acknowledged_or_set_aside(
 
             await eventually(tried_again, what="a batch that is tried again")
             assert await lab.broker.state(DEAD_QUEUE) == (0, 0)
-            await asyncio.to_thread(mariadb_server.start)
+            await asyncio.to_thread(database_server.start)
             assert len(await lab.booked(packet, 5)) == 5
     finally:
-        if not mariadb_server.is_running:
-            mariadb_server.start()
+        if not database_server.is_running:
+            database_server.start()
 
     assert await lab.broker.left_behind() == 0
     assert await lab.broker.state(DEAD_QUEUE) == (0, 0)
