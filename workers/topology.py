@@ -10,6 +10,9 @@ CLAIMS_ROUTING_KEY: Final = "claims"
 # A message that keeps killing its consumer is set aside after this many deliveries. A consumer
 # that fails holds its messages and tries again by itself, so ordinary trouble never counts.
 DELIVERY_LIMIT: Final = 20
+# Without a limit RabbitMQ 4 throws away what was delivered 20 times, if only to be looked at. It
+# reads -1 as "never"; RabbitMQ 3 reads that as "at once". Both understand a number nobody reaches.
+DEAD_LETTER_DELIVERY_LIMIT: Final = 2**31 - 1
 
 
 def dead_letter_queue(queue: str) -> str:
@@ -22,7 +25,9 @@ async def declare_claims_exchange(channel: AbstractChannel) -> AbstractExchange:
 
 async def declare_dead_letter_queue(channel: AbstractChannel, queue: str) -> AbstractQueue:
     return await channel.declare_queue(
-        dead_letter_queue(queue), durable=True, arguments={"x-queue-type": "quorum"}
+        dead_letter_queue(queue),
+        durable=True,
+        arguments={"x-queue-type": "quorum", "x-delivery-limit": DEAD_LETTER_DELIVERY_LIMIT},
     )
 
 

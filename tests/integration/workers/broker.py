@@ -108,6 +108,12 @@ class Broker:
                 await message.ack()
         return taken
 
+    async def deliver_and_die(self, queue: str) -> bool:
+        """Take a message, if there is one, and lose the connection before it is acknowledged."""
+        async with self.channel() as channel:
+            found = await channel.get_queue(queue)
+            return await found.get(fail=False) is not None
+
     async def dead_letters(self) -> list[DeadLetter]:
         return [
             DeadLetter(message.body.decode(), str(message.headers.get("x-reason")))

@@ -154,17 +154,11 @@ async def test_a_message_that_keeps_killing_its_consumer_is_set_aside_by_the_bro
     await lab.broker.publish(b"deadly")
     deliveries = 0
 
-    async with lab.broker.channel() as channel:
-        queue = await channel.get_queue(LEDGER_QUEUE)
+    async def delivered_and_died() -> bool:
+        nonlocal deliveries
+        deliveries += await lab.broker.deliver_and_die(LEDGER_QUEUE)
+        return await lab.broker.state(DEAD_QUEUE) == (1, 0)
 
-        async def delivered_and_died() -> bool:
-            nonlocal deliveries
-            message = await queue.get(fail=False)
-            if message is not None:
-                deliveries += 1
-                await message.nack(requeue=True)
-            return await lab.broker.state(DEAD_QUEUE) == (1, 0)
-
-        await eventually(delivered_and_died, what="the message in the dead-letter queue")
+    await eventually(delivered_and_died, what="the message in the dead-letter queue")
 
     assert deliveries == DELIVERY_LIMIT + 1

@@ -7,6 +7,7 @@ import pytest
 from tests.eventually import eventually
 from tests.integration.workers.broker import DEAD_QUEUE
 from tests.integration.workers.lab import Lab, entry, message_of, running
+from workers.topology import DELIVERY_LIMIT
 
 
 @pytest.mark.parametrize(
@@ -102,6 +103,22 @@ async def test_thousands_of_poison_rows_are_all_set_aside(lab: Lab) -> None:
         letters = await lab.dead_letters(3000)
 
     assert len({letter.body for letter in letters}) == 3000
+
+
+async def test_a_dead_letter_stays_however_often_somebody_looks_at_it(lab: Lab) -> None:
+    await lab.broker.declare()
+    looks = 0
+    async with running(lab.consumer()):
+        await lab.broker.publish(b"not json")
+
+        async def looked_at_often() -> bool:
+            nonlocal looks
+            looks += await lab.broker.deliver_and_die(DEAD_QUEUE)
+            return looks > 2 * DELIVERY_LIMIT
+
+        await eventually(looked_at_often, what="the dead letter, again and again")
+
+    assert len(await lab.dead_letters(1)) == 1
 
 
 async def test_a_dead_letter_queue_that_was_deleted_is_made_again(lab: Lab) -> None:
