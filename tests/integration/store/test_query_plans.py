@@ -6,18 +6,20 @@ import pytest
 from tortoise.queryset import QuerySet
 
 from app.ledger.posting import user_account
+from app.packets.reading import claims_after
 from app.store.database import Database
 from app.store.models import Claim, LedgerEntry, Packet
 from app.store.times import to_datetime, to_sql
-from lua.ids import UserId
+from lua.ids import PacketId, UserId
 from tests.integration.store.books import AT_MS, SENDER, Books
 from workers.opener import overdue_packets
 
 PACKETS = 8
 CLAIMS = 400
 SETTLED = 600
+# MySQL 9 would rather read all rows of the packet than half of the index.
 RANK = (
-    "SELECT COUNT(*) FROM claim WHERE packet_id = 3"
+    "SELECT COUNT(*) FROM claim /*! FORCE INDEX (claim_rank) */ WHERE packet_id = 3"
     " AND (amount_fen > 200 OR (amount_fen = 200 AND seq < 7))"
 )
 TOP = (
@@ -92,7 +94,7 @@ def queries() -> dict[str, tuple[QuerySet[Any] | str, str, str]]:
     """Query, index in MySQL, and what SQLite says; a function because models need a database."""
     return {
         "page of claims": (
-            Claim.filter(packet_id=3, seq__gt=100).order_by("seq").limit(100),
+            claims_after(PacketId(3), 100).limit(100),
             "PRIMARY",
             "USING PRIMARY KEY (packet_id=? AND seq>?)",
         ),
