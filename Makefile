@@ -20,8 +20,8 @@ run: $(DEV_READY) ## serve on 127.0.0.1:8000 with embedded stores and show the d
 	@$(BIN)/redpacket dev $(if $(filter-out 0,$(ONCE)),--once) $(if $(PORT),--port $(PORT))
 
 test: $(TEST_READY) ## every test, on real servers installed and started here (DB=mysql, STACK=next: newer ones)
-	@$(if $(filter-out mariadb mysql,$(DB)),$(error DB is mariadb or mysql))
-	@$(if $(filter-out next,$(STACK)),$(error STACK is next or nothing))
+	@$(if $(filter-out mariadb mysql,$(DB)),$(error DB is mariadb or mysql, not $(DB)))
+	@$(if $(filter-out next,$(STACK)),$(error STACK is next, not $(STACK)))
 	@deploy/install-servers.sh
 	@$(if $(NEXT),deploy/install-next-servers.sh)
 	@$(if $(NEXT),$(NEXT_SERVERS)) $(BIN)/python -m pytest $(if $(K),-k '$(K)') $(PYTEST_ARGS)
@@ -45,8 +45,8 @@ lock: ## write constraints.txt anew from the newest versions that pyproject.toml
 	@$(VENV)/lock/bin/python -m pip install --quiet --disable-pip-version-check '.[test]'
 	@$(VENV)/lock/bin/python -m pip freeze --exclude redpacket > constraints.txt
 
-clean: ## remove the environment and the data of dev mode
-	@rm -rf $(VENV) .data
+clean: ## remove the environment, the data of dev mode and the next servers
+	@rm -rf $(VENV) .data .next-servers
 
 $(BIN)/python:
 	@echo "creating $(VENV)"

@@ -90,8 +90,8 @@ unpack() {
 if [ "$(cat "$MARK" 2>/dev/null)" = "$WANTED" ]; then
     exit 0
 fi
-command -v apt-get >/dev/null && [ -e "$KEYRING" ] || explain "This is not Debian."
-may_be_root || explain "You are not root, and sudo asks for a password."
+if ! command -v apt-get >/dev/null || [ ! -e "$KEYRING" ]; then explain "This is not Debian."; fi
+may_be_root || explain "You are not root, nor does sudo make you root without a password."
 MIRROR=$(mirror)
 [ -n "$MIRROR" ] || explain "apt names no mirror of Debian."
 
