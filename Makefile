@@ -6,6 +6,9 @@ BIN := $(VENV)/bin
 DEV_READY := $(VENV)/.dev-mode
 TEST_READY := $(VENV)/.test
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+NEXT := $(filter mysql next,$(DB) $(STACK))
+# The next servers see only their own folder: the tests' directories have to be in it.
+NEXT_SERVERS = TMPDIR=$(CURDIR)/.next-servers/root/tmp REDPACKET_TEST_DB=$(DB) REDPACKET_TEST_STACK=$(STACK)
 
 .DEFAULT_GOAL := help
 .PHONY: help run test chaos check bench format lock clean
@@ -16,9 +19,12 @@ help: ## show this list
 run: $(DEV_READY) ## serve on 127.0.0.1:8000 with embedded stores and show the demo (ONCE=1: then exit)
 	@$(BIN)/redpacket dev $(if $(filter-out 0,$(ONCE)),--once) $(if $(PORT),--port $(PORT))
 
-test: $(TEST_READY) ## every test, on real Redis, RabbitMQ and MariaDB, installed and started here
+test: $(TEST_READY) ## every test, on real servers installed and started here (DB=mysql, STACK=next: newer ones)
+	@$(if $(filter-out mariadb mysql,$(DB)),$(error DB is mariadb or mysql, not $(DB)))
+	@$(if $(filter-out next,$(STACK)),$(error STACK is next, not $(STACK)))
 	@deploy/install-servers.sh
-	@$(BIN)/python -m pytest $(if $(K),-k '$(K)') $(PYTEST_ARGS)
+	@$(if $(NEXT),deploy/install-next-servers.sh)
+	@$(if $(NEXT),$(NEXT_SERVERS)) $(BIN)/python -m pytest $(if $(K),-k '$(K)') $(PYTEST_ARGS)
 
 chaos: $(TEST_READY) ## faults at random on real servers, then a reckoning; SEED=1 MINUTES=2 JSON=path
 	@deploy/install-servers.sh
@@ -43,8 +49,8 @@ lock: ## write constraints.txt anew from the newest versions that pyproject.toml
 	@$(VENV)/lock/bin/python -m pip install --quiet --disable-pip-version-check '.[test]'
 	@$(VENV)/lock/bin/python -m pip freeze --exclude redpacket > constraints.txt
 
-clean: ## remove the environment and the data of dev mode
-	@rm -rf $(VENV) .data
+clean: ## remove the environment, the data of dev mode and the next servers
+	@rm -rf $(VENV) .data .next-servers
 
 $(BIN)/python:
 	@echo "creating $(VENV)"

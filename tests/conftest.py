@@ -12,7 +12,8 @@ from app.config import Settings
 from app.services import Services, open_services
 from tests.deployment import Deployment, make_ready, running_api, running_workers
 from tests.integration.workers.broker import Broker
-from tests.servers.mariadb import MariaServer, start_mariadb
+from tests.servers.chosen import start_database
+from tests.servers.database import DatabaseServer
 from tests.servers.ports import free_ports
 from tests.servers.rabbitmq import RabbitServer, start_rabbitmq
 from tests.servers.redis import RedisServer, start_redis
@@ -25,8 +26,8 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
 
 
 @pytest.fixture(scope="session")
-def mariadb_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaServer]:
-    with start_mariadb(tmp_path_factory.mktemp("mariadb")) as server:
+def database_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DatabaseServer]:
+    with start_database(tmp_path_factory.mktemp("database")) as server:
         yield server
 
 
@@ -37,10 +38,10 @@ def rabbitmq_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rabbit
 
 
 @pytest.fixture
-def mysql_url(mariadb_server: MariaServer) -> Iterator[str]:
+def mysql_url(database_server: DatabaseServer) -> Iterator[str]:
     name = f"test_{secrets.token_hex(6)}"
-    yield mariadb_server.create_database(name)
-    mariadb_server.drop_database(name)
+    yield database_server.create_database(name)
+    database_server.drop_database(name)
 
 
 @pytest.fixture(params=["mysql", "sqlite"])

@@ -10,7 +10,9 @@ CLAIMS_ROUTING_KEY: Final = "claims"
 # A message that keeps killing its consumer is set aside after this many deliveries. A consumer
 # that fails holds its messages and tries again by itself, so ordinary trouble never counts.
 DELIVERY_LIMIT: Final = 20
-NO_DELIVERY_LIMIT: Final = 2**31 - 1
+# Without a limit RabbitMQ 4 throws away what was delivered 20 times, if only to be looked at. It
+# reads -1 as "never"; RabbitMQ 3 reads that as "at once". Both understand a number nobody reaches.
+DEAD_LETTER_DELIVERY_LIMIT: Final = 2**31 - 1
 # When the queue is full the broker refuses, and claims wait in the outbox: its memory is bounded.
 MAX_QUEUED_MESSAGES: Final = 50_000
 
@@ -27,8 +29,7 @@ async def declare_dead_letter_queue(channel: AbstractChannel, queue: str) -> Abs
     return await channel.declare_queue(
         dead_letter_queue(queue),
         durable=True,
-        # Without a limit of its own, RabbitMQ 4 would drop a letter that was given back 20 times.
-        arguments={"x-queue-type": "quorum", "x-delivery-limit": NO_DELIVERY_LIMIT},
+        arguments={"x-queue-type": "quorum", "x-delivery-limit": DEAD_LETTER_DELIVERY_LIMIT},
     )
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from tortoise.queryset import QuerySet
+
 from app.packets.live import LivePackets
 from app.store.database import Database
 from app.store.models import Claim, Packet
@@ -21,6 +23,13 @@ async def find_packet(database: Database, packet_id: PacketId) -> Packet:
     if packet is None:
         raise PacketUnknown(f"there is no packet {packet_id}")
     return packet
+
+
+def claims_after(packet_id: PacketId, seq: int) -> QuerySet[Claim]:
+    """The packet's booked claims behind `seq`, in order."""
+    claims = Claim.filter(packet_id=packet_id, seq__gt=seq).order_by("seq")
+    # MySQL 9 would read all of a small packet's claims by another key, and sort them.
+    return claims.force_index("PRIMARY")
 
 
 class PacketView(NamedTuple):
@@ -48,11 +57,7 @@ class PacketReader:
         packet_id = PacketId(packet.id)
         live = is_live(packet) and self._redis_answers()
         claims = await self._database.read(
-            lambda: (
-                Claim.filter(packet_id=packet_id, seq__gt=after_seq)
-                .order_by("seq")
-                .limit(limit + 1)
-            )
+            lambda: claims_after(packet_id, after_seq).limit(limit + 1)
         )
         counts = await self._live.counts(packet_id) if live else None
         remaining = packet.remaining_shares if counts is None else counts.remaining

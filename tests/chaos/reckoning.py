@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from app.packet_command import verify_packet
-
+from app.commands.packet import verify_packet
 from app.services import Services
 from app.store.times import to_ms
 from lua.ids import PacketId

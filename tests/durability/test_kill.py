@@ -5,19 +5,19 @@ import asyncio
 import pytest
 
 from tests.durability.fleet import MIDDLE, SHARES, Fleet, kill_and_restart
-from tests.servers.mariadb import MariaServer
+from tests.servers.database import DatabaseServer
 from tests.servers.process import ServerProcess
 from tests.servers.rabbitmq import RabbitServer
 from tests.servers.redis import RedisServer
 
 
-@pytest.mark.parametrize("victim", ["api", "relay", "ledger", "rabbitmq", "redis", "mariadb"])
+@pytest.mark.parametrize("victim", ["api", "relay", "ledger", "rabbitmq", "redis", "database"])
 async def test_every_answer_survives_the_kill_of_any_process(
     fleet: Fleet,
     victim: str,
     redis_server: RedisServer,
     rabbitmq_server: RabbitServer,
-    mariadb_server: MariaServer,
+    database_server: DatabaseServer,
 ) -> None:
     processes: dict[str, ServerProcess] = {
         "api": fleet.api,
@@ -25,7 +25,7 @@ async def test_every_answer_survives_the_kill_of_any_process(
         "ledger": fleet.ledger,
         "rabbitmq": rabbitmq_server,
         "redis": redis_server,
-        "mariadb": mariadb_server,
+        "database": database_server,
     }
     crowd, users = await fleet.crowd()
     asking = asyncio.create_task(crowd.everybody(users))

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from tests.servers.deadline import poll_until
 from tests.servers.guarded import GuardedProcess, PortTaken, log_tail, run_to_end
+from tests.servers.next_root import server_command
 from tests.servers.ports import LOOPBACK, accepts_connections, free_ports
 from tests.servers.process import START_DEADLINE_S, NotReady, ServerProcess, start_fresh
-from tests.servers.programs import find_program, plain_environment
+from tests.servers.programs import plain_environment
 
 EPMD_DEADLINE_S = 10.0
 CTL_DEADLINE_S = 60.0
@@ -54,7 +55,7 @@ class RabbitServer(ServerProcess):
         return super().pids + ([] if epmd is None else [epmd.pid, epmd.guard_pid])
 
     def command(self) -> Sequence[str]:
-        return [find_program("rabbitmq-server"), "-noinput"]
+        return [*server_command("rabbitmq-server", self.directory), "-noinput"]
 
     def environment(self) -> dict[str, str]:
         at = self.directory
@@ -120,8 +121,9 @@ class RabbitServer(ServerProcess):
         """Run rabbitmqctl on this node and return what it prints."""
         log = self.directory / f"ctl-{secrets.token_hex(4)}.log"
         try:
+            rabbitmqctl = server_command("rabbitmqctl", self.directory)
             return run_to_end(
-                [find_program("rabbitmqctl"), "--quiet", "--node", self.node, *arguments],
+                [*rabbitmqctl, "--quiet", "--node", self.node, *arguments],
                 directory=self.directory,
                 log=log,
                 environment=self.environment(),
@@ -145,8 +147,9 @@ class RabbitServer(ServerProcess):
             if self._epmd.exit_status() is None:
                 return
             self._epmd.release()
+        program = server_command("epmd", self.directory)
         epmd = self._epmd = GuardedProcess(
-            [find_program("epmd"), "-port", str(self._epmd_port), "-address", LOOPBACK],
+            [*program, "-port", str(self._epmd_port), "-address", LOOPBACK],
             directory=self.directory,
             log=self.directory / "epmd.log",
             environment=plain_environment(),

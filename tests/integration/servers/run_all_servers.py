@@ -5,7 +5,7 @@ import sys
 import threading
 from pathlib import Path
 
-from tests.servers.mariadb import start_mariadb
+from tests.servers.chosen import start_database
 from tests.servers.process import ServerProcess
 from tests.servers.rabbitmq import start_rabbitmq
 from tests.servers.redis import start_redis, start_valkey
@@ -17,7 +17,7 @@ def main(directory: Path) -> None:
     def start_quick_ones() -> None:
         servers.append(start_redis(directory / "redis"))
         servers.append(start_valkey(directory / "valkey"))
-        servers.append(start_mariadb(directory / "mariadb"))
+        servers.append(start_database(directory / "database"))
 
     # A thread that ends long before the process does: the servers must not notice.
     thread = threading.Thread(target=start_quick_ones)

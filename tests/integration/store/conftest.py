@@ -23,7 +23,7 @@ def books(database: Database) -> Books:
 
 
 @pytest.fixture
-async def mariadb(mysql_url: str) -> AsyncIterator[Database]:
+async def mysql(mysql_url: str) -> AsyncIterator[Database]:
     """For what only a database with concurrent transactions can show."""
     async with open_database(mysql_url, connections=6) as opened:
         await opened.migrate()

@@ -35,6 +35,16 @@ async def test_an_unbalanced_journal_is_refused_whole(database: Database, books:
     assert (await books.snapshot()).entries == {}
 
 
+async def test_posting_draws_no_warning_from_the_database(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each would be fetched with another round trip, and logged."""
+    await database.transaction(lambda work: post(work, [transfer("t1", TOP_UPS, ANN, 10)]))
+    await database.transaction(lambda work: post(work, [transfer("t2", TOP_UPS, ANN, 10)]))
+
+    assert [record for record in caplog.records if record.name.startswith("asyncmy")] == []
+
+
 async def test_an_account_pays_its_last_fen_and_not_one_more(
     database: Database, books: Books
 ) -> None:

@@ -6,24 +6,29 @@ import pytest
 from tortoise.queryset import QuerySet
 
 from app.ledger.posting import user_account
+from app.packets.reading import claims_after
 from app.store.database import Database
 from app.store.models import Claim, LedgerEntry, Packet
 from app.store.times import to_datetime, to_sql
-from lua.ids import UserId
+from lua.ids import PacketId, UserId
 from tests.integration.store.books import AT_MS, SENDER, Books
 from workers.opener import overdue_packets
 
 PACKETS = 8
 CLAIMS = 400
 SETTLED = 600
+# MySQL 9 would rather read all rows of the packet than half of the index.
 RANK = (
-    "SELECT COUNT(*) FROM claim WHERE packet_id = 3"
+    "SELECT COUNT(*) FROM claim /*! FORCE INDEX (claim_rank) */ WHERE packet_id = 3"
     " AND (amount_fen > 200 OR (amount_fen = 200 AND seq < 7))"
 )
 TOP = (
     "SELECT amount_fen, seq FROM claim WHERE packet_id = 3"
     " ORDER BY amount_fen DESC, seq DESC LIMIT 10"
 )
+# MySQL 9 explains in prose unless asked, but with partitions; MariaDB in a table without them.
+AS_TABLE = "/*!80000 FORMAT=TRADITIONAL */"
+WITH_PARTITIONS = f"{AS_TABLE} /*M! PARTITIONS */"
 
 
 @pytest.fixture
@@ -86,10 +91,10 @@ def _packet(number: int) -> dict[str, Any]:
 
 
 def queries() -> dict[str, tuple[QuerySet[Any] | str, str, str]]:
-    """Query, index in MariaDB, and what SQLite says; a function because models need a database."""
+    """Query, index in MySQL, and what SQLite says; a function because models need a database."""
     return {
         "page of claims": (
-            Claim.filter(packet_id=3, seq__gt=100).order_by("seq").limit(100),
+            claims_after(PacketId(3), 100).limit(100),
             "PRIMARY",
             "USING PRIMARY KEY (packet_id=? AND seq>?)",
         ),
@@ -148,15 +153,15 @@ async def test_a_hot_query_uses_its_index(full_books: Books, name: str) -> None:
         assert plan in details[0], details
         assert not any("TEMP B-TREE" in detail for detail in details), details
         return
-    [explained] = await full_books.rows(f"EXPLAIN {sql}")
+    [explained] = await full_books.rows(f"EXPLAIN {AS_TABLE} {sql}")
     assert explained["key"] == index, explained
     if index == "claim_rank":
         assert "Using index" in explained["Extra"], explained
     assert "filesort" not in (explained["Extra"] or ""), explained
 
 
-async def test_the_claims_of_a_packet_are_in_one_partition_by_key(mariadb: Database) -> None:
-    books = Books(mariadb)
+async def test_the_claims_of_a_packet_are_in_one_partition_by_key(mysql: Database) -> None:
+    books = Books(mysql)
     partitions = await books.rows(
         "SELECT partition_method AS method, partition_expression AS expression"
         " FROM information_schema.partitions"
@@ -166,6 +171,6 @@ async def test_the_claims_of_a_packet_are_in_one_partition_by_key(mariadb: Datab
     assert {row["method"] for row in partitions} == {"KEY"}
     assert {row["expression"].strip("`") for row in partitions} == {"packet_id"}
 
-    [explained] = await books.rows(f"EXPLAIN PARTITIONS {RANK}")
+    [explained] = await books.rows(f"EXPLAIN {WITH_PARTITIONS} {RANK}")
 
     assert len(explained["partitions"].split(",")) == 1

@@ -71,8 +71,8 @@ async def test_a_crash_before_any_statement_or_the_commit_books_nothing(books: B
     assert len((await books.snapshot()).claims) == 3
 
 
-async def test_two_bookers_of_overlapping_batches_book_each_claim_once(mariadb: Database) -> None:
-    books = Books(mariadb)
+async def test_two_bookers_of_overlapping_batches_book_each_claim_once(mysql: Database) -> None:
+    books = Books(mysql)
     shares = 60
     for packet_id in (1, 2, 3):
         await books.fund(packet_id, shares, shares)
@@ -99,8 +99,8 @@ async def test_two_bookers_of_overlapping_batches_book_each_claim_once(mariadb: 
     assert sum(fen for account, fen in after.balances.items() if account[:5] == "user:") == 180
 
 
-async def test_a_deadlock_is_tried_again_and_the_work_is_done_once(mariadb: Database) -> None:
-    books = Books(mariadb)
+async def test_a_deadlock_is_tried_again_and_the_work_is_done_once(mysql: Database) -> None:
+    books = Books(mysql)
     await books.fund(1, 100, 2)
     await books.fund(2, 100, 2)
     both_hold_one = asyncio.Barrier(2)
@@ -115,8 +115,8 @@ async def test_a_deadlock_is_tried_again_and_the_work_is_done_once(mariadb: Data
         await work.run(subtract, [second])
 
     await asyncio.gather(
-        mariadb.transaction(lambda work: take_crosswise(work, 1, 2)),
-        mariadb.transaction(lambda work: take_crosswise(work, 2, 1)),
+        mysql.transaction(lambda work: take_crosswise(work, 1, 2)),
+        mysql.transaction(lambda work: take_crosswise(work, 2, 1)),
     )
 
     assert sum(attempts.values()) == 3
@@ -125,9 +125,9 @@ async def test_a_deadlock_is_tried_again_and_the_work_is_done_once(mariadb: Data
 
 
 async def test_a_cancelled_caller_neither_breaks_nor_leaks_its_transaction(
-    mariadb: Database,
+    mysql: Database,
 ) -> None:
-    books = Books(mariadb)
+    books = Books(mysql)
     await books.fund(1, 100, 50)
 
     for seq in range(1, 31):
@@ -137,7 +137,7 @@ async def test_a_cancelled_caller_neither_breaks_nor_leaks_its_transaction(
             begun.set()
             await book_claims(work, [claim(1, seq, f"user{seq}", 1)])
 
-        caller = asyncio.create_task(mariadb.transaction(book))
+        caller = asyncio.create_task(mysql.transaction(book))
         await begun.wait()
         caller.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -1,8 +1,9 @@
 """RabbitMQ as a test sees it: the queues of the service, whose names all tests share."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from workers.topology import (
 )
 
 DEAD_QUEUE = dead_letter_queue(LEDGER_QUEUE)
+DELIVERED_WITHIN_S = 2.0
 
 
 class QueueState(NamedTuple):
@@ -116,6 +118,18 @@ class Broker:
                     taken.append(message)
                     await message.ack()
         return taken
+
+    async def deliver_and_die(self) -> bool:
+        """Take one of the ledger's messages, if any, and lose the connection unanswered."""
+        arrived: asyncio.Queue[AbstractIncomingMessage] = asyncio.Queue()
+        async with self.channel() as channel:
+            await channel.set_qos(prefetch_count=1)
+            await (await channel.get_queue(LEDGER_QUEUE)).consume(arrived.put)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(DELIVERED_WITHIN_S):
+                    await arrived.get()
+                    return True
+        return False
 
     def described(self) -> dict[str, dict[str, Any]]:
         """Type and arguments of each queue, as the broker itself tells them."""

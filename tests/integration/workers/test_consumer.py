@@ -3,13 +3,12 @@
 import asyncio
 
 import pytest
-from aio_pika.abc import AbstractIncomingMessage
 
 from app.store.models import Packet
 from tests.eventually import eventually
 from tests.integration.workers.broker import DEAD_QUEUE
 from tests.integration.workers.lab import HookedHandler, Lab, message_of, running
-from tests.servers.mariadb import MariaServer
+from tests.servers.database import DatabaseServer
 from workers.topology import DELIVERY_LIMIT, LEDGER_QUEUE
 
 
@@ -24,7 +23,7 @@ async def claims_in_queue(lab: Lab, shares: int = 5) -> Packet:
 
 
 async def test_while_the_database_is_down_nothing_is_acknowledged_or_set_aside(
-    lab: Lab, mariadb_server: MariaServer
+    lab: Lab, database_server: DatabaseServer
 ) -> None:
     packet = await claims_in_queue(lab)
     refused = 0
@@ -33,7 +32,7 @@ async def test_while_the_database_is_down_nothing_is_acknowledged_or_set_aside(
         nonlocal refused
         refused += 1
 
-    mariadb_server.kill()
+    database_server.kill()
     try:
         async with running(lab.consumer(HookedHandler(lab, before=count))):
 
@@ -41,11 +40,11 @@ async def test_while_the_database_is_down_nothing_is_acknowledged_or_set_aside(
                 return refused >= 3
 
             await eventually(tried_again, what="a batch that is tried again")
-            await asyncio.to_thread(mariadb_server.start)
+            await asyncio.to_thread(database_server.start)
             assert len(await lab.booked(packet, 5)) == 5
     finally:
-        if not mariadb_server.is_running:
-            mariadb_server.start()
+        if not database_server.is_running:
+            database_server.start()
 
     assert await lab.broker.left_behind() == 0
     assert await lab.waiting_letters() == []
@@ -142,17 +141,13 @@ async def test_a_message_that_keeps_killing_its_consumer_is_set_aside_by_the_bro
     await lab.broker.publish(b"deadly")
     deliveries = 0
 
-    async def die(message: AbstractIncomingMessage) -> None:
+    async def delivered_and_died() -> bool:
         nonlocal deliveries
-        deliveries += 1
-        await message.nack(requeue=True)
+        if await lab.broker.state(DEAD_QUEUE) == (1, 0):
+            return True
+        deliveries += await lab.broker.deliver_and_die()
+        return False
 
-    async def is_set_aside() -> bool:
-        return await lab.broker.state(DEAD_QUEUE) == (1, 0)
-
-    async with lab.broker.channel() as channel:
-        await channel.set_qos(prefetch_count=1)
-        await (await channel.get_queue(LEDGER_QUEUE)).consume(die)
-        await eventually(is_set_aside, what="the message in the dead-letter queue")
+    await eventually(delivered_and_died, what="the message in the dead-letter queue")
 
     assert deliveries == DELIVERY_LIMIT + 1

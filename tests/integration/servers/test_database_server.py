@@ -1,4 +1,4 @@
-"""Private MariaDB: committed rows survive a kill; it can be paused and holds many databases."""
+"""The private MariaDB or MySQL: committed rows survive a kill; it can be paused."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -11,12 +11,13 @@ import asyncmy
 import pytest
 from asyncmy.connection import Connection
 
-from tests.servers.mariadb import MariaServer, start_mariadb
+from tests.servers.chosen import start_database
+from tests.servers.database import DatabaseServer
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaServer]:
-    with start_mariadb(tmp_path_factory.mktemp("mariadb"), buffer_pool_mb=64) as started:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DatabaseServer]:
+    with start_database(tmp_path_factory.mktemp("database"), buffer_pool_mb=64) as started:
         yield started
 
 
@@ -45,16 +46,25 @@ async def execute(url: str, *statements: str) -> list[tuple[Any, ...]]:
         return list(await cursor.fetchall())
 
 
-async def test_server_runs_with_the_settings_it_promises(server: MariaServer) -> None:
+async def test_server_runs_with_the_settings_it_promises(server: DatabaseServer) -> None:
     rows = await execute(
         server.url,
         "SELECT @@innodb_flush_log_at_trx_commit, @@performance_schema, @@character_set_server,"
-        " @@innodb_buffer_pool_size, @@tx_isolation, DATABASE()",
+        " @@innodb_buffer_pool_size, DATABASE()",
     )
-    assert rows == [(1, 0, "utf8mb4", 64 * 1024 * 1024, "REPEATABLE-READ", "redpacket")]
+    assert rows == [(1, 0, "utf8mb4", 64 * 1024 * 1024, "redpacket")]
 
 
-async def test_committed_row_survives_kill(server: MariaServer) -> None:
+async def test_transactions_repeat_their_reads(server: DatabaseServer) -> None:
+    # MariaDB 10 has one of these names, MySQL 9 the other.
+    rows = await execute(
+        server.url,
+        "SHOW VARIABLES WHERE Variable_name IN ('tx_isolation', 'transaction_isolation')",
+    )
+    assert {value for _, value in rows} == {"REPEATABLE-READ"}
+
+
+async def test_committed_row_survives_kill(server: DatabaseServer) -> None:
     url = server.create_database("kept")
     await execute(
         url,
@@ -69,7 +79,7 @@ async def test_committed_row_survives_kill(server: MariaServer) -> None:
     assert await execute(url, "SELECT user, amount_fen FROM claim") == [(7, 321)]
 
 
-async def test_paused_server_answers_nobody_until_resumed(server: MariaServer) -> None:
+async def test_paused_server_answers_nobody_until_resumed(server: DatabaseServer) -> None:
     server.pause()
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(execute(server.url, "SELECT 1"), timeout=0.5)
@@ -78,7 +88,7 @@ async def test_paused_server_answers_nobody_until_resumed(server: MariaServer) -
     assert await execute(server.url, "SELECT 1") == [(1,)]
 
 
-async def test_databases_are_separate_and_can_be_dropped(server: MariaServer) -> None:
+async def test_databases_are_separate_and_can_be_dropped(server: DatabaseServer) -> None:
     first, second = server.create_database("one"), server.create_database("two")
     await execute(first, "CREATE TABLE only_here (id INT PRIMARY KEY)")
     assert await execute(second, "SHOW TABLES") == []
@@ -86,12 +96,12 @@ async def test_databases_are_separate_and_can_be_dropped(server: MariaServer) ->
     server.drop_database("two")
 
 
-def test_database_name_that_is_not_plain_is_refused(server: MariaServer) -> None:
+def test_database_name_that_is_not_plain_is_refused(server: DatabaseServer) -> None:
     with pytest.raises(ValueError, match="plain"):
         server.create_database("a`; DROP DATABASE mysql")
 
 
 async def test_row_survives_in_a_directory_too_deep_for_a_socket_path(tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 60) / ("e" * 60)
-    with start_mariadb(deep) as server:
+    with start_database(deep) as server:
         assert await execute(server.url, "SELECT 1") == [(1,)]
