@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from app.services import Services
+from app.settling.due import due_packets
 from tests.chaos.senders import Created
 from tests.chaos.stand import Stand
 from tests.eventually import eventually
@@ -25,12 +26,14 @@ async def drain(stand: Stand, services: Services, created: Sequence[Created]) ->
         # In the order of the way, for what leaves one place arrives in the next.
         if await entries_in_outboxes(services) or await unbooked_packets(services, created):
             return False
+        if await due_packets(services.database):
+            return False
         queues = await asyncio.to_thread(messages_in_queues, stand)
         return not any(queues[name] for name in queues if name not in DEAD_LETTER_QUEUES)
 
     await eventually(
         nothing_is_under_way,
-        what="outboxes and queues empty, and a row for every claim",
+        what="outboxes and queues empty, a row for every claim, and all settled that is due",
         deadline_s=DRAIN_DEADLINE_S,
     )
     return time.monotonic() - began_s

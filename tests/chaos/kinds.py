@@ -32,5 +32,7 @@ WORKERS: Final = (
     Kind("relay", ("worker", "relay"), ("redis", "rabbitmq"), most=2),
     Kind("ledger", ("worker", "ledger"), ("mariadb", "rabbitmq"), most=2, queues=(LEDGER_QUEUE,)),
     Kind("opener", ("worker", "opener"), ("redis", "mariadb")),
+    Kind("settle", ("worker", "settle"), ("redis", "mariadb"), most=2),
+    Kind("recover", ("worker", "recover"), ("redis", "mariadb"), most=2),
 )
 KINDS: Final = (API, *WORKERS)

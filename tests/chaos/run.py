@@ -1,6 +1,7 @@
 """One chaos run: load, faults, an end to the faults, and the reckoning."""
 
 import asyncio
+import json
 import re
 import time
 from collections import Counter
@@ -11,6 +12,7 @@ from typing import Any, Final
 
 import aiohttp
 
+from app.exit_codes import COULD_NOT_RUN
 from app.services import Services, open_services
 from tests.chaos.draining import DEAD_LETTER_QUEUES, drain, left_in_queues
 from tests.chaos.load import REQUEST_TIMEOUT_S, Crowd
@@ -20,6 +22,8 @@ from tests.chaos.senders import Senders
 from tests.chaos.stand import Stand, running_stand
 from tests.chaos.told import Told
 from tests.chaos.troublemaker import AT_ONCE, Journal, make_trouble
+from tests.durability.program import redpacket
+from tests.servers.programs import plain_environment
 
 GRABS_A_SECOND: Final = 700.0
 QUIET_S: Final = 2.0  # of load without faults, before the first one and after the last one
@@ -76,16 +80,33 @@ async def _load_and_reckon(stand: Stand, services: Services, told: Told, report:
     left = await left_in_queues(stand)
     report.dead_letters = sum(left[name] for name in left if name in DEAD_LETTER_QUEUES)
     report.failures += [f"{count} messages left in {name}" for name, count in left.items() if count]
+    await _report_set_aside(services, report)
     _report_reckoning(await reckon(services, told, senders.created), report)
     report.failures += await reconcile_is_clean(stand)
 
 
-async def reconcile_is_clean(stand: Stand) -> list[str]:
-    """TO BE FILLED IN: run `redpacket reconcile --json` with `stand.environment`.
+async def _report_set_aside(services: Services, report: Report) -> None:
+    """Dead letters and conflicts: no fault that is injected here may lead to one."""
+    letters = await services.database.rows("SELECT reason, body FROM dead_letter")
+    conflicts = await services.database.rows("SELECT packet_id, seq, reason FROM conflict")
+    report.dead_letters += len(letters)
+    report.conflicts = len(conflicts)
+    report.failures += [f"dead letter: {letter}" for letter in letters[:ALARMS_SHOWN]]
+    report.failures += [f"conflict: {conflict}" for conflict in conflicts[:ALARMS_SHOWN]]
 
-    Returns what it finds amiss, one text a difference; the run fails unless there is none.
-    """
-    return []
+
+async def reconcile_is_clean(stand: Stand) -> list[str]:
+    """What `redpacket reconcile` finds amiss, one text a difference."""
+    process = await asyncio.create_subprocess_exec(
+        *redpacket("reconcile", "--json"),
+        env=plain_environment() | stand.environment,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    printed, errors = await process.communicate()
+    if process.returncode == COULD_NOT_RUN:
+        return [f"reconcile could not run: {errors.decode()[-1000:]}"]
+    return [f"reconcile: {finding}" for finding in json.loads(printed)["findings"]]
 
 
 async def _under_load(stand: Stand, crowd: Crowd, senders: Senders, report: Report) -> None:
@@ -158,7 +179,8 @@ def _report_load(crowd: Crowd, senders: Senders, report: Report) -> None:
 def _report_reckoning(found: Reckoning, report: Report) -> None:
     report.told, report.claims, report.rows = found.told, found.claims, found.rows
     report.lost, report.doubled = found.lost, found.doubled
-    report.fen_adrift, report.conflicts = found.fen_adrift, found.conflicts
+    report.fen_adrift = found.fen_adrift
+    report.conflicts += found.conflicts
     report.failures += found.failures
 
 
