@@ -65,6 +65,11 @@ class Proxy:
         self._stop_listening()
         self.cut()
 
+    def lead_to(self, target_port: int) -> None:
+        """Move the address: what is open is cut, and what comes is carried elsewhere."""
+        self._target_port = target_port
+        self.cut()
+
     async def accept(self) -> None:
         await self._listen()
 
