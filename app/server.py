@@ -46,7 +46,14 @@ async def serve_application(
     http1 = {"version": HTTP.VERSION_1, "port": settings.port}
     app.state.server_info.append(ApplicationServerInfo(settings=http1))
     server = await app.create_server(
-        settings.host, settings.port, access_log=False, backlog=1024, return_asyncio_server=True
+        settings.host,
+        settings.port,
+        access_log=False,
+        backlog=1024,
+        return_asyncio_server=True,
+        # A connection taken before startup() has rewritten the handlers keeps the old one, and
+        # answers 500 to each of its requests for as long as it lives.
+        asyncio_server_kwargs={"start_serving": False},
     )
     if server is None:
         raise RuntimeError("Sanic made no server")

@@ -2,10 +2,17 @@
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
+import aiohttp
+import pytest
+from sanic.server.async_server import AsyncioServer
+
+from app.config import Settings
 from app.ledger.posting import user_account
-from tests.deployment import Deployment
+from app.services import Services
+from tests.deployment import Deployment, running_api
 from tests.eventually import eventually
 
 IN_TIME_S = 10.0
@@ -170,3 +177,29 @@ async def test_clients_that_vanish_while_money_moves_drain_no_pool_and_leave_no_
     balance = "SELECT balance_fen AS n FROM account WHERE id = %s"
     assert await money(balance, user_account("sender")) == 0  # type: ignore[arg-type]
     assert await money("SELECT COUNT(*) AS n FROM account WHERE id LIKE 'packet:%%'") == clients
+
+
+async def test_no_connection_is_taken_before_the_server_is_ready_for_one(
+    settings: Settings, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    early: list[str] = []
+    startup: Callable[[AsyncioServer], Awaitable[None]] = AsyncioServer.startup
+
+    async def knock_and_start(server: AsyncioServer) -> None:
+        try:
+            _, writer = await asyncio.open_connection(settings.host, settings.port)
+            early.append("taken")
+            writer.close()
+        except ConnectionRefusedError:
+            early.append("refused")
+        await startup(server)
+
+    monkeypatch.setattr(AsyncioServer, "startup", knock_and_start)
+    async with (
+        running_api(settings, services) as url,
+        aiohttp.ClientSession() as session,
+        session.get(f"{url}/healthz") as response,
+    ):
+        assert response.status == 200
+
+    assert early == ["refused"]
