@@ -33,12 +33,25 @@ class Consumer:
         await keep_running(self._name, lambda: self._consume_until(stop), stop)
 
     async def _consume_until(self, stop: asyncio.Event) -> None:
+        """One message at a time until one comes for the first time, and many at a time then.
+
+        What comes again may be what killed the consumer before. It is taken alone, so that no
+        message beside it is charged with a delivery that was not its fault.
+        """
+        if await self._consume(stop, prefetch=1, until_fresh=True):
+            await self._consume(stop, prefetch=PREFETCH, until_fresh=False)
+
+    async def _consume(self, stop: asyncio.Event, *, prefetch: int, until_fresh: bool) -> bool:
+        """Consume until `stop`; `until_fresh`: True once a message came for the first time."""
+        # A session each: a consumer keeps the prefetch it began with.
         async with session(self._url) as opened:
-            subscription = await _Subscription.begin(opened, self._declare)
-            while batch := await subscription.next_batch(stop):
+            arrived = await _subscribe(opened, self._declare, prefetch)
+            while batch := await _next_batch(opened, arrived, stop):
                 if not await self._handle_batch(batch, stop, opened.lost):
-                    return
-                await subscription.trust()
+                    return False
+                if until_fresh and not batch[0].redelivered:
+                    return True
+        return False
 
     async def _handle_batch(
         self,
@@ -65,51 +78,32 @@ class Consumer:
         return True
 
 
-class _Subscription:
-    """The queue's messages as they arrive: one at a time until one comes for the first time.
+async def _subscribe(
+    opened: Session, declare: Declare, prefetch: int
+) -> asyncio.Queue[AbstractIncomingMessage]:
+    """Declare the queue and consume it; the returned queue never holds more than `prefetch`."""
+    arrived: asyncio.Queue[AbstractIncomingMessage] = asyncio.Queue()
+    async with asyncio.timeout(BROKER_TIMEOUT_S):
+        await opened.channel.set_qos(prefetch_count=prefetch)
+        queue = await declare(opened.channel)
+        await opened.notice_cancelled_consumers()
+        await queue.consume(arrived.put)
+    return arrived
 
-    What comes again may be what killed the consumer before. It is taken alone, so that no message
-    beside it is charged with a delivery that was not its fault.
+
+async def _next_batch(
+    opened: Session, arrived: asyncio.Queue[AbstractIncomingMessage], stop: asyncio.Event
+) -> list[AbstractIncomingMessage]:
+    """Wait for messages and take what is there, up to BATCH_BYTES; nothing once `stop` is set.
+
+    Raises ConnectionLost.
     """
-
-    def __init__(self, opened: Session) -> None:
-        self._opened = opened
-        self._arrived: asyncio.Queue[AbstractIncomingMessage] = asyncio.Queue()
-        self._prefetch = 0
-        self._came_before = False
-
-    @classmethod
-    async def begin(cls, opened: Session, declare: Declare) -> "_Subscription":
-        subscription = cls(opened)
-        async with asyncio.timeout(BROKER_TIMEOUT_S):
-            await subscription._take(1)
-            queue = await declare(opened.channel)
-            await opened.notice_cancelled_consumers()
-            await queue.consume(subscription._arrived.put)
-        return subscription
-
-    async def next_batch(self, stop: asyncio.Event) -> list[AbstractIncomingMessage]:
-        """Wait for messages and take what is there, up to BATCH_BYTES; nothing once `stop` is set.
-
-        Raises ConnectionLost.
-        """
-        message = await self._opened.next_of(self._arrived, stop)
-        if message is None:
-            return []
-        self._came_before = bool(message.redelivered)
-        batch = [message]
-        size = len(message.body)
-        while size < BATCH_BYTES and not self._arrived.empty():
-            batch.append(self._arrived.get_nowait())
-            size += len(batch[-1].body)
-        return batch
-
-    async def trust(self) -> None:
-        """After a batch that did no harm, let more than one message come at a time."""
-        if self._prefetch == 1 and not self._came_before:
-            async with asyncio.timeout(BROKER_TIMEOUT_S):
-                await self._take(PREFETCH)
-
-    async def _take(self, prefetch: int) -> None:
-        await self._opened.channel.set_qos(prefetch_count=prefetch)
-        self._prefetch = prefetch
+    message = await opened.next_of(arrived, stop)
+    if message is None:
+        return []
+    batch = [message]
+    size = len(message.body)
+    while size < BATCH_BYTES and not arrived.empty():
+        batch.append(arrived.get_nowait())
+        size += len(batch[-1].body)
+    return batch

@@ -49,7 +49,7 @@ class RedisSide:
             if state in (None, b"loading"):
                 return [Finding(packet_id, "not_opened", "its shares are not in Redis")]
             return [Finding(packet_id, "open_not_noted", "MySQL says it is not open")]
-        lost = await self._recovery.loss(packet, certified=True)
+        lost = await self._recovery.loss(packet)
         if lost is not None:
             return [Finding(packet_id, "redis_lost", lost)]
         try:

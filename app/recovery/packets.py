@@ -55,20 +55,20 @@ class PacketRecovery:
         self._in_flight = in_flight
         self._live = LivePackets(redis, keys)
 
-    async def loss(self, packet: Packet, *, certified: bool) -> str | None:
+    async def loss(self, packet: Packet) -> str | None:
         """What Redis lacks of an unsettled packet, in words; None where it holds all of it.
 
         Ask only when no booked claim can be newer than what Redis is asked for: booked claims are
         read first, so that a claim made meanwhile is never missed.
         """
         try:
-            return await self._loss(packet, certified=certified)
+            return await self._loss(packet)
         except ResponseError as error:
             if not _is_wrong_type(error):
                 raise
             return "a key has the wrong type"
 
-    async def _loss(self, packet: Packet, *, certified: bool) -> str | None:
+    async def _loss(self, packet: Packet) -> str | None:
         packet_id = PacketId(packet.id)
         keys = self._keys.packet(packet_id)
         async with self._redis.pipeline(transaction=True) as pipeline:
@@ -87,8 +87,6 @@ class PacketRecovery:
             return f"{claimed} claims and {remaining} shares of {packet.shares}"
         if ranked != claimed:
             return f"{claimed} claims and {ranked} ranks"
-        if packet.state == "closing" and state != b"closed" and not certified:
-            return "it is open while its books are being closed"
         return await self._lost_claims(packet_id, keys.claims)
 
     async def rebuild(self, packet_id: PacketId) -> int:

@@ -150,13 +150,17 @@ class Recovery:
 
         async def compare(packet: Packet) -> None:
             async with gate:
-                lost = await self._packets.loss(packet, certified=certified)
+                packet_id = PacketId(packet.id)
+                lost = await self._packets.loss(packet)
                 report.compared += 1
                 if lost is not None:
-                    log.error("packet %d: %s; rebuilding it", packet.id, lost)
-                    left = await self._packets.rebuild(PacketId(packet.id))
-                    log.warning("packet %d: rebuilt, %d shares are left", packet.id, left)
-                    report.lost[PacketId(packet.id)] = lost
+                    log.error("packet %d: %s; rebuilding it", packet_id, lost)
+                    left = await self._packets.rebuild(packet_id)
+                    log.warning("packet %d: rebuilt, %d shares are left", packet_id, left)
+                    report.lost[packet_id] = lost
+                elif packet.state == "closing" and not certified:
+                    # A settler may have counted its claims already: rebuilt, it is closed for good.
+                    await self._packets.rebuild(packet_id)
 
         # All end before the first failure is raised, for it says more than a group of them.
         ends = await asyncio.gather(

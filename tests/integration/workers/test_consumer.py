@@ -1,22 +1,27 @@
 """The consumer: acknowledged only what is booked or set aside, and set aside only what must be."""
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
+from aio_pika.abc import AbstractIncomingMessage
 
 from app.store.models import Packet
 from tests.eventually import eventually
 from tests.integration.workers.broker import DEAD_QUEUE
 from tests.integration.workers.lab import HookedHandler, Lab, message_of, running
 from tests.servers.database import DatabaseServer
-from workers.topology import DELIVERY_LIMIT, LEDGER_QUEUE
+from workers.amqp import ConnectionLost
+from workers.consumer import Consumer
+from workers.ledger import LedgerHandler
+from workers.topology import DELIVERY_LIMIT, LEDGER_QUEUE, declare_ledger_queue
 
 
-async def claims_in_queue(lab: Lab, shares: int = 5) -> Packet:
-    """A packet whose claims, one a share, wait in RabbitMQ as one message each."""
+async def claims_in_queue(lab: Lab, shares: int = 5, claimed: int = 5) -> Packet:
+    """A packet whose claims wait in RabbitMQ as one message each."""
     await lab.broker.declare()
     packet = await lab.packet(shares)
-    for number in range(shares):
+    for number in range(claimed):
         [grab] = await lab.grab(packet, f"user{number}")
         await lab.broker.publish(message_of(packet, f"user{number}", grab))
     return packet
@@ -151,3 +156,39 @@ async def test_a_message_that_keeps_killing_its_consumer_is_set_aside_by_the_bro
     await eventually(delivered_and_died, what="the message in the dead-letter queue")
 
     assert deliveries == DELIVERY_LIMIT + 1
+
+
+async def test_a_deadly_message_takes_none_of_its_neighbours_along(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workers.topology.DELIVERY_LIMIT", 5)
+    packet = await claims_in_queue(lab, shares=6, claimed=5)
+    await lab.broker.publish(b"deadly")
+    [late] = await lab.grab(packet, "late")
+    await lab.broker.publish(message_of(packet, "late", late))
+
+    class Mortal(Consumer):
+        async def _handle_batch(
+            self,
+            batch: Sequence[AbstractIncomingMessage],
+            stop: asyncio.Event,
+            lost: asyncio.Event,
+        ) -> bool:
+            if any(message.body == b"deadly" for message in batch):
+                raise ConnectionLost  # to the broker, that is a death: nothing is acknowledged
+            return await super()._handle_batch(batch, stop, lost)
+
+    handler = LedgerHandler(lab.services.database, lab.letters)
+
+    async def handle(messages: Sequence[AbstractIncomingMessage]) -> None:
+        await handler.handle([message.body for message in messages])
+
+    mortal = Mortal("mortal", lab.broker.url, declare_ledger_queue, handle)
+    async with running(mortal, lab.keeper()):
+        rows = await lab.booked(packet, 6)
+        [letter] = await lab.dead_letters(1)
+
+    assert len(rows) == 6
+    assert letter.body == b"deadly"
+    assert letter.reason == "its consumer died or lost the broker each time it was delivered"
+    assert await lab.broker.left_behind() == 0

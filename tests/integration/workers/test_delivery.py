@@ -117,3 +117,28 @@ async def test_a_relay_outlives_the_loss_of_its_connection(lab: Lab) -> None:
         await lab.grab(packet, "bob")
         assert len(await lab.booked(packet, 2)) == 2
         await lab.outbox_is_empty()
+
+
+async def test_a_full_queue_refuses_and_the_outbox_keeps_what_it_did_not_take(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workers.topology.MAX_QUEUED_MESSAGES", 3)
+    monkeypatch.setattr("workers.relay.MESSAGE_BYTES", 1)  # an entry a message
+    await lab.broker.declare()
+    packet = await lab.packet(shares=40)
+    watched = Watched(AmqpPublisher(lab.broker.url))
+    async with running(lab.relay(watched)):
+        for number in range(40):
+            await lab.grab(packet, f"user{number}")
+
+        async def refused_twice() -> bool:
+            return watched.failed >= 2
+
+        await eventually(refused_twice, what="two refusals of a full queue")
+        assert await lab.outbox() > 0
+
+        async with running(lab.consumer()):
+            assert len(await lab.booked(packet, 40)) == 40
+            await lab.outbox_is_empty()
+    assert await lab.waiting_letters() == []
+    assert await lab.money_gap() == 0
