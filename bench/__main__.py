@@ -17,6 +17,7 @@ from rich.table import Table
 from bench.drain import bench_drain
 from bench.grab import bench_grab
 from bench.lag import bench_lag
+from bench.recovery import bench_recovery
 from bench.script import bench_script
 from bench.split import bench_split
 from bench.stack import Stack, running_stack
@@ -28,6 +29,7 @@ PARTS: Final[dict[str, Callable[[Stack], dict[str, Any]]]] = {
     "drain": bench_drain,
     "lag": bench_lag,
     "script": bench_script,
+    "recovery": bench_recovery,
 }
 # What the service sets out to reach: at least, or at most where the sign is "<=".
 MARKS: Final = {

@@ -19,6 +19,7 @@ USERS_PER_CALL: Final = 32
 CALLS_PER_PIPELINE: Final = 20
 SHARES_PER_PUSH: Final = 1_000
 FIRST_ID: Final = 1 << 40
+TOKEN: Final = "bench.token"
 
 
 class _ScriptBench:
@@ -26,7 +27,9 @@ class _ScriptBench:
         self._redis = stack.redis_client()
         self._keys = KeySpace()
         self._grab = Script("grab")
-        self._redis.script_load(self._grab.source)
+        self._redis.script_load(self._grab.under(TOKEN)[1])
+        for key in self._keys.certificates():
+            self._redis.set(key, TOKEN)
         self._random = random.Random(1)
         self._next_id = FIRST_ID
 
@@ -61,12 +64,13 @@ class _ScriptBench:
             pipeline = self._redis.pipeline(transaction=False)
             for start in calls[first_call : first_call + CALLS_PER_PIPELINE]:
                 batch = users[start : start + USERS_PER_CALL]
-                pipeline.evalsha(self._grab.sha, len(keys), *keys, packet_id, *batch)
+                pipeline.execute_command(*self._grab.command(TOKEN, keys, [packet_id, *batch]))
             pipeline.execute()
         return time.perf_counter() - began_s
 
     def forget(self, packet_id: PacketId) -> None:
-        self._redis.unlink(*self._keys.packet(packet_id))
+        keys = self._keys.packet(packet_id)
+        self._redis.unlink(keys.meta, keys.shares, keys.claims, keys.board, keys.outbox)
 
 
 def bench_script(stack: Stack) -> dict[str, Any]:

@@ -4,13 +4,14 @@ import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import jwt
 from redis import Redis
+from tortoise.exceptions import BaseORMException
 
 from app.auth.packet_ids import PacketIds
 from app.auth.tickets import Tickets
@@ -21,6 +22,7 @@ from bench.processes import running, wait_for_http
 from lua.ids import PacketId, UserId
 from splitter.money import Fen
 from splitter.terms import Terms
+from tests.deployment import make_ready
 from tests.servers.mariadb import MariaServer, start_mariadb
 from tests.servers.ports import free_ports
 from tests.servers.rabbitmq import RabbitServer, start_rabbitmq
@@ -54,12 +56,15 @@ class Stack:
 
         async def run() -> T:
             async with open_services(settings_from_env(self.environment)) as services:
+                with suppress(BaseORMException):  # before there are tables
+                    await services.redis_grabs.refresh_certificate()
                 return await work(services)
 
         return asyncio.run(run())
 
-    def migrate(self) -> None:
-        self.with_services(lambda services: services.database.migrate())
+    def make_ready(self) -> None:
+        """Make the tables, and certify Redis for them."""
+        self.with_services(make_ready)
 
     def create_packet(self, shares: int) -> tuple[PacketId, str]:
         """Fund and open a packet; returns its id and its public id."""
@@ -102,11 +107,11 @@ class Stack:
             yield port, api.pid
 
     @contextmanager
-    def workers(self) -> Iterator[dict[str, int]]:
-        """A relay and a ledger consumer; yields their pids."""
+    def workers(self, *more: str) -> Iterator[dict[str, int]]:
+        """A relay, a ledger consumer and `more` workers; yields their pids."""
         with ExitStack() as opened:
             pids = {}
-            for name in ("ledger", "relay"):
+            for name in ("ledger", "relay", *more):
                 arguments = ["-m", "app.cli", "worker", name]
                 log = self.directory / f"{name}.log"
                 pids[name] = opened.enter_context(running(arguments, self.environment, log)).pid
@@ -138,5 +143,5 @@ def running_stack(directory: Path) -> Iterator[Stack]:
             "REDPACKET_JWT_SECRET": secrets.token_hex(32),
         }
         stack = Stack(directory, redis_server, mariadb, rabbitmq, environment)
-        stack.migrate()
+        stack.make_ready()
         yield stack

@@ -110,6 +110,16 @@ SCHEMAS: Final[Json] = {
             "remaining": _integer(0, MAX_SHARES),
             "claims": _list("Claim"),
             "next_cursor": _CURSOR,
+            "settlement": _nullable({"$ref": "#/components/schemas/Settlement"}),
+        }
+    ),
+    "Settlement": _object(
+        {
+            "refund_fen": _integer(0),
+            "best_luck": _nullable(
+                _object({name: _CLAIM[name] for name in ("user_id", "seq", "amount_fen")})
+            ),
+            "settled_at_ms": _MS,
         }
     ),
     "GrabOutcome": {"oneOf": [_WON, _NOT_OPEN_YET, _NOTHING]},

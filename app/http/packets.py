@@ -19,7 +19,7 @@ from app.http.fields import (
 from app.http.limits import CLAIMS_PER_PAGE
 from app.http.problems import Problem
 from app.packets.funding import DEFAULT_LIFE_MS, LONGEST_LIFE_MS, MAX_GREETING, PacketOrder
-from app.packets.reading import PacketView
+from app.packets.reading import PacketView, Settlement
 from app.packets.terms import terms_of
 from app.services import Services
 from app.store.models import Packet
@@ -167,6 +167,16 @@ def _view_json(view: PacketView, public_id: str) -> dict[str, Any]:
             for claim in view.claims
         ],
         "next_cursor": None if view.next_seq is None else str(view.next_seq),
+        "settlement": None if view.settlement is None else _settlement_json(view.settlement),
+    }
+
+
+def _settlement_json(settlement: Settlement) -> dict[str, Any]:
+    best = settlement.best_luck
+    return {
+        "refund_fen": settlement.refund_fen,
+        "best_luck": None if best is None else best._asdict(),
+        "settled_at_ms": settlement.settled_at_ms,
     }
 
 

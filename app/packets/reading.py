@@ -8,7 +8,7 @@ from tortoise.queryset import QuerySet
 from app.packets.live import LivePackets
 from app.store.database import Database
 from app.store.models import Claim, Packet
-from app.store.times import to_ms
+from app.store.times import read_ms, to_ms
 from lua.ids import PacketId, UserId, is_on_mysql
 from lua.replies import Grab, Outcome
 
@@ -32,8 +32,25 @@ def claims_after(packet_id: PacketId, seq: int) -> QuerySet[Claim]:
     return claims.force_index("PRIMARY")
 
 
+class BestLuck(NamedTuple):
+    """The largest share; of equal ones the first claimed."""
+
+    user_id: UserId
+    seq: int
+    amount_fen: int
+
+
+class Settlement(NamedTuple):
+    """How a packet's books were closed; `best_luck` is None where nobody claimed a share."""
+
+    refund_fen: int
+    best_luck: BestLuck | None
+    settled_at_ms: int
+
+
 class PacketView(NamedTuple):
     packet: Packet
+    settlement: Settlement | None
     claimed: int
     remaining: int
     claims: Sequence[Claim]  # booked ones, by seq
@@ -64,11 +81,28 @@ class PacketReader:
         more = len(claims) > limit
         return PacketView(
             packet,
+            settlement=await self._settlement(packet),
             claimed=packet.shares - remaining,
             remaining=remaining,
             claims=claims[:limit],
             next_seq=claims[limit - 1].seq if more else None,
         )
+
+    async def _settlement(self, packet: Packet) -> Settlement | None:
+        if packet.state != "settled":
+            return None
+        rows = await self._database.rows(
+            "SELECT refund_fen, best_user_id, best_seq, best_fen, settled_at FROM settlement"
+            " WHERE packet_id = %s",
+            [packet.id],
+        )
+        if not rows:
+            return None
+        [row] = rows
+        best = None
+        if row["best_user_id"] is not None:
+            best = BestLuck(UserId(row["best_user_id"]), row["best_seq"], row["best_fen"])
+        return Settlement(row["refund_fen"], best, read_ms(row["settled_at"]))
 
     async def claim_of(self, packet_id: PacketId, user_id: UserId) -> Grab | None:
         """The user's claim: from Redis, or booked in MySQL once the packet has left Redis."""
