@@ -64,7 +64,8 @@ class _ScriptBench:
             pipeline = self._redis.pipeline(transaction=False)
             for start in calls[first_call : first_call + CALLS_PER_PIPELINE]:
                 batch = users[start : start + USERS_PER_CALL]
-                pipeline.execute_command(*self._grab.command(TOKEN, keys, [packet_id, *batch]))
+                _, sha, count, *rest = self._grab.command(TOKEN, keys, [packet_id, *batch])
+                pipeline.evalsha(sha, count, *rest)
             pipeline.execute()
         return time.perf_counter() - began_s
 
