@@ -59,6 +59,14 @@ async def knows_scripts(redis: Redis, token: str) -> bool:
     return all(found)
 
 
+async def revoke_certificate(redis: Redis, keys: KeySpace) -> None:
+    """Have no script answer under any token, in no partition."""
+    async with redis.pipeline(transaction=False) as pipeline:
+        for key in keys.certificates():
+            pipeline.unlink(key)
+        await pipeline.execute()
+
+
 async def install_certificate(redis: Redis, keys: KeySpace, token: str) -> Run:
     """Teach the server the scripts of `token` and mark every partition; returns who took it.
 

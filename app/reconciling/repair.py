@@ -124,15 +124,19 @@ async def _insert_entry(
 
 
 async def _set_balances(work: Transaction, accounts: Sequence[str]) -> None:
-    """An account has what its entries add up to. One below 0 is refused by the table itself."""
+    """An account has what its entries add up to. One below 0 is refused by the table itself.
+
+    By the difference, for others may pay the same account meanwhile and add to it.
+    """
     for row in await differing_balances(work, accounts):
+        missing_fen = row["entries_fen"] - row["balance_fen"]
         changed = await work.run(
-            "UPDATE account SET balance_fen = %s WHERE id = %s",
-            [row["entries_fen"], row["account_id"]],
+            "UPDATE account SET balance_fen = balance_fen + %s WHERE id = %s",
+            [missing_fen, row["account_id"]],
         )
         if changed == 0:
             await work.insert(
-                "INSERT INTO account (id, balance_fen)", [(row["account_id"], row["entries_fen"])]
+                "INSERT INTO account (id, balance_fen)", [(row["account_id"], missing_fen)]
             )
 
 

@@ -89,14 +89,17 @@ class PacketRecovery:
             return f"{claimed} claims and {ranked} ranks"
         return await self._lost_claims(packet_id, keys.claims)
 
-    async def rebuild(self, packet_id: PacketId) -> int:
+    async def rebuild(self, packet_id: PacketId, *, all_have_arrived: bool = False) -> int:
         """Put the packet back from its seed and its claims; returns the shares that are left.
 
-        Claims that only Redis knows are sent to MySQL first: what is rebuilt is what is booked.
+        What is rebuilt is what is booked, so claims under way are waited for, unless the caller has
+        done so on a Redis that answers no grabs; claims that only Redis knows are sent once more.
         Raises RebuildFailed, RebuildSuperseded, ClaimsUnderWay.
         """
         rebuild = secrets.token_hex(8)
         await self._scripts.suspend(packet_id, rebuild)
+        if not all_have_arrived:
+            await self._in_flight.arrived()
         # Read after the suspension: who closes the books has either closed the packet before, and
         # then this shows it, or will find it suspended.
         packet = await find_packet(self._database, packet_id)

@@ -15,7 +15,13 @@ from app.recovery.packets import PacketRecovery
 from app.settling.retiring import KEEP_MS
 from app.store.database import Database
 from app.store.models import Packet
-from lua.certificate import Run, held_tokens, install_certificate, knows_scripts
+from lua.certificate import (
+    Run,
+    held_tokens,
+    install_certificate,
+    knows_scripts,
+    revoke_certificate,
+)
 from lua.ids import PacketId, is_on_mysql
 from lua.keys import KeySpace
 from lua.scripts import Scripts
@@ -105,6 +111,9 @@ class Recovery:
             # The same run with the same data: only its script cache was flushed.
             await self._certify(run, report)
             return report
+        if not in_force:
+            # Nothing is answered from now on, in no partition: what is compared stands still.
+            await revoke_certificate(self._redis, self._keys)
         await self._compare_all(report, progress, certified=in_force)
         if not in_force:
             report.stray = await self._retire_strays()
@@ -155,12 +164,12 @@ class Recovery:
                 report.compared += 1
                 if lost is not None:
                     log.error("packet %d: %s; rebuilding it", packet_id, lost)
-                    left = await self._packets.rebuild(packet_id)
+                    left = await self._packets.rebuild(packet_id, all_have_arrived=not certified)
                     log.warning("packet %d: rebuilt, %d shares are left", packet_id, left)
                     report.lost[packet_id] = lost
                 elif packet.state == "closing" and not certified:
                     # A settler may have counted its claims already: rebuilt, it is closed for good.
-                    await self._packets.rebuild(packet_id)
+                    await self._packets.rebuild(packet_id, all_have_arrived=True)
 
         # All end before the first failure is raised, for it says more than a group of them.
         ends = await asyncio.gather(

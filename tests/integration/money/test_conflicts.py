@@ -110,7 +110,7 @@ async def test_a_promoted_replica_that_lost_answered_grabs_costs_the_house_and_n
     await lab.redis("DEL", outbox)
     await lab.redis("DEL", lab.services.keys.packet(packet_id).claims)
     await lab.services.scripts.suspend(packet_id, "promoted")
-    await lab.services.packet_recovery.rebuild(packet_id)
+    await lab.services.packet_recovery.rebuild(packet_id, all_have_arrived=True)
     again = await lab.wins(packet_id, "cy", "ann", "dan", "eve")
     await lab.book()
 

@@ -9,8 +9,9 @@ from app.reconciling.findings import UNREPAIRABLE, Finding, Kind
 from app.reconciling.reconciling import ReconcileReport, Scope
 from app.recovery.in_flight import ClaimsUnderWay
 from app.services import Services
-from lua.ids import PacketId
+from lua.ids import PacketId, UserId
 from lua.replies import Outcome
+from splitter.money import Fen
 from tests.deployment import running_workers
 from tests.eventually import eventually
 from tests.integration.money.lab import MoneyLab, users
@@ -363,3 +364,22 @@ async def test_one_packet_or_one_day_can_be_asked_for(lab: MoneyLab) -> None:
 
     assert (await reconcile(lab, scope=Scope("packet", packet_id=one))).packets == 1
     assert (await reconcile(lab, scope=day)).packets == 1
+
+
+async def test_a_balance_is_repaired_next_to_payments_of_the_same_account(lab: MoneyLab) -> None:
+    packet_id = await open_packet(lab)
+    await wrong_balance(lab, packet_id)
+
+    async def pay() -> None:
+        for number in range(30):
+            await lab.services.accounts.top_up(UserId("root"), UserId("u1"), Fen(1), f"k{number}")
+
+    paying = asyncio.create_task(pay())
+    while not paying.done():
+        await reconcile(lab, repair=True)
+        await lab.run("UPDATE account SET balance_fen = balance_fen + 5 WHERE id = 'user:u1'")
+    await paying
+    await reconcile(lab, repair=True)
+
+    assert (await reconcile(lab)).found == []
+    await lab.balanced()

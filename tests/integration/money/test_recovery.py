@@ -322,3 +322,40 @@ async def test_a_key_that_was_deleted_or_has_the_wrong_type_is_rebuilt(
 
         assert list(report.lost) == [packet_id]
         await whole(lab, packet_id, 10, had)
+
+
+async def test_claims_under_way_are_waited_for_when_one_packet_is_rebuilt_under_traffic(
+    services: Services,
+) -> None:
+    lab = MoneyLab(services)  # no relay yet: what is grabbed stays under way
+    packet_id = await lab.packet(10)
+    had = told(await lab.wins(packet_id, *users(4)))
+    await lab.redis("DEL", services.keys.packet(packet_id).claims)
+
+    rebuilding = asyncio.create_task(services.packet_recovery.rebuild(packet_id))
+    done, _ = await asyncio.wait([rebuilding], timeout=0.3)
+    assert not done
+    async with running_workers(services):
+        assert await rebuilding == 6
+        await whole(lab, packet_id, 10, had)
+
+
+async def test_while_one_partition_is_uncertified_the_others_answer_nobody_either(
+    services: Services,
+) -> None:
+    lab = MoneyLab(services)
+    packet_id = await lab.packet(10)
+    await lab.wins(packet_id, *users(4))
+    own = services.keys.packet(packet_id).certificate
+    other = next(key for key in services.keys.certificates() if key != own)
+    await lab.redis("DEL", other)
+
+    recovering = asyncio.create_task(services.recovery.recover())
+
+    async def answers_nobody() -> bool:
+        return await status(lab, packet_id) is GrabStatus.UNCERTIFIED
+
+    await eventually(answers_nobody, what="a revoked certificate")
+    assert not recovering.done()  # it waits for the claims that are under way
+    async with running_workers(services):
+        assert (await recovering).certified
