@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
+from asyncmy import Connection
 from asyncmy.errors import MySQLError
 from tortoise import Tortoise
 from tortoise.backends.base.client import BaseDBAsyncClient, TransactionalDBClient
@@ -20,7 +21,10 @@ T = TypeVar("T")
 
 GATE_TIMEOUT_S: Final = 2.0
 CONNECT_TIMEOUT_S: Final = 5
-READ_TIMEOUT_S: Final = 30
+# Of any work as a whole, waiting for a connection included. The driver can limit a read, but
+# never what it writes, nor its farewell: a peer that takes nothing more would hold it for ever.
+WORK_TIMEOUT_S: Final = 20.0
+FAREWELL_TIMEOUT_S: Final = 5.0
 ATTEMPTS: Final = 5
 _APP: Final = "redpacket"
 _MODELS: Final = {"models": ["app.store.models"], "migrations": "app.store.migrations"}
@@ -77,8 +81,8 @@ class Database:
     async def transaction(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         """Run `work` in one transaction and commit; deadlocks are tried again.
 
-        Raises DatabaseBusy before anything was begun. A lost connection during COMMIT leaves the
-        outcome unknown: `work` must be safe to ask for again.
+        Raises DatabaseBusy before anything was begun. A connection lost during COMMIT, or no end
+        within WORK_TIMEOUT_S, leaves the outcome unknown: `work` must be safe to ask for again.
         """
         return await self._to_the_end(lambda: self._attempts(work))
 
@@ -163,6 +167,13 @@ async def _begun(client: BaseDBAsyncClient) -> AsyncIterator[TransactionalDBClie
         raise
     try:
         yield begun
+    except asyncio.CancelledError as error:
+        # Out of time: no roll-back is waited for, the server does it when the connection is gone.
+        if isinstance(begun._connection, Connection):
+            begun._connection.close()
+        with suppress(MySQLError):
+            await context.__aexit__(type(error), error, error.__traceback__)
+        raise
     except BaseException as error:
         # On a connection that broke, rolling back fails as well and would hide why.
         with suppress(MySQLError):
@@ -177,8 +188,14 @@ async def _begun(client: BaseDBAsyncClient) -> AsyncIterator[TransactionalDBClie
 
 async def _in_known_terms(work: Callable[[], Awaitable[T]]) -> T:
     """Raise as an OperationalError what Tortoise lets through of a connection in trouble."""
+    limit = asyncio.timeout(WORK_TIMEOUT_S)
     try:
-        return await work()
+        async with limit:
+            return await work()
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        raise OperationalError(f"the database took longer than {WORK_TIMEOUT_S} s") from error
     except MySQLError as error:
         raise OperationalError(error) from error
     except RuntimeError as error:
@@ -229,7 +246,11 @@ async def open_database(url: str, connections: int) -> AsyncIterator[Database]:
     try:
         yield Database(context.connections.get("default"), connections)
     finally:
-        await Tortoise.close_connections()
+        try:
+            async with asyncio.timeout(WORK_TIMEOUT_S + FAREWELL_TIMEOUT_S):
+                await Tortoise.close_connections()
+        except TimeoutError:
+            log.warning("the connections to the database did not close in time")
 
 
 def _connection(url: str, connections: int) -> dict[str, Any]:
@@ -239,6 +260,5 @@ def _connection(url: str, connections: int) -> dict[str, Any]:
             "minsize": 1,
             "maxsize": connections + 1,
             "connect_timeout": CONNECT_TIMEOUT_S,
-            "read_timeout": READ_TIMEOUT_S,
         }
     return connection

@@ -71,9 +71,9 @@ async def test_every_statement_uses_its_index_and_sorts_nothing(
 
 @pytest.mark.parametrize("different", DIFFERENT_AMOUNTS)
 async def test_beside_counting_it_reads_a_few_times_what_it_shows(
-    mariadb: Database, different: int
+    mysql: Database, different: int
 ) -> None:
-    books = Books(mariadb)
+    books = Books(mysql)
     await fill(books, different)
 
     async def reads_so_far(work: Transaction) -> int:
@@ -93,7 +93,7 @@ async def test_beside_counting_it_reads_a_few_times_what_it_shows(
         assert found is not None
         return top, rank - found.rank, around - found.rank
 
-    top, rank, around = await mariadb.transaction(reads)
+    top, rank, around = await mysql.transaction(reads)
 
     assert top < 80
     assert rank < 10

@@ -185,25 +185,25 @@ class BrokenPool:
     ],
 )
 async def test_a_connection_that_breaks_while_it_is_made_is_trouble_of_the_database(
-    mariadb: Database, monkeypatch: pytest.MonkeyPatch, error: Exception
+    mysql: Database, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    monkeypatch.setattr(mariadb._client, "_pool", BrokenPool(error))
+    monkeypatch.setattr(mysql._client, "_pool", BrokenPool(error))
 
     with pytest.raises(OperationalError):
-        await mariadb.ping()
+        await mysql.ping()
     with pytest.raises(OperationalError):
-        await mariadb.transaction(lambda work: work.rows("SELECT 1"))
+        await mysql.transaction(lambda work: work.rows("SELECT 1"))
 
 
-async def test_an_error_of_the_work_itself_stays_what_it_is(mariadb: Database) -> None:
+async def test_an_error_of_the_work_itself_stays_what_it_is(mysql: Database) -> None:
     async def fail(_: Transaction) -> None:
         raise RuntimeError("a bug")
 
     with pytest.raises(RuntimeError, match="a bug"):
-        await mariadb.transaction(fail)
+        await mysql.transaction(fail)
 
 
-async def test_trouble_after_its_caller_is_gone_is_no_unheard_exception(mariadb: Database) -> None:
+async def test_trouble_after_its_caller_is_gone_is_no_unheard_exception(mysql: Database) -> None:
     unheard: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
     begun, go_on = asyncio.Event(), asyncio.Event()
@@ -213,9 +213,9 @@ async def test_trouble_after_its_caller_is_gone_is_no_unheard_exception(mariadb:
         await go_on.wait()
         raise OperationalError("lost")
 
-    caller = asyncio.create_task(mariadb.transaction(fail_later))
+    caller = asyncio.create_task(mysql.transaction(fail_later))
     await begun.wait()
-    [work] = mariadb._running
+    [work] = mysql._running
     caller.cancel()
     await asyncio.wait([caller])
     go_on.set()
