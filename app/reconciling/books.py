@@ -161,8 +161,7 @@ class Books:
         self.accounts.add(user_account(UserId(self.packet["sender_id"])))
         if is_settled or settlements or refunds:
             owed_fen = self.packet["total_fen"] - self.booked_fen
-            complete = is_settled and settlements and not listed
-            if not complete or (owed_fen > 0 and not refunds):
+            if not (is_settled and settlements) or (owed_fen > 0 and not refunds):
                 self._found("settlement_incomplete", f"refund of {owed_fen} fen")
             said_fen = settlements[0]["refund_fen"] if settlements else owed_fen
             if said_fen != owed_fen or (refunds and posted_fen != owed_fen):

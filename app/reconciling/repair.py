@@ -178,7 +178,7 @@ async def _list_as_due(work: Transaction, packet_id: PacketId) -> None:
 
 
 async def _complete_settlement(work: Transaction, packet_id: PacketId) -> None:
-    """State, settlement, refund and list of the unsettled, as the end of settling leaves them."""
+    """State, settlement and refund as closing the books leaves them."""
     [packet] = await work.rows(
         "SELECT sender_id, remaining_fen, remaining_shares FROM packet WHERE id = %s", [packet_id]
     )
@@ -201,4 +201,3 @@ async def _complete_settlement(work: Transaction, packet_id: PacketId) -> None:
     if refund_fen > 0 and not posted:
         await post(work, [refund_journal(packet_id, UserId(packet["sender_id"]), refund_fen)])
     await work.run("UPDATE packet SET state = 'settled' WHERE id = %s", [packet_id])
-    await work.run("DELETE FROM unsettled WHERE packet_id = %s", [packet_id])

@@ -160,6 +160,9 @@ class Recovery:
         async def compare(packet: Packet) -> None:
             async with gate:
                 packet_id = PacketId(packet.id)
+                if packet.state == "settled":  # listed until Redis knows
+                    await self._scripts.retire(packet_id, KEEP_MS)
+                    return
                 lost = await self._packets.loss(packet)
                 report.compared += 1
                 if lost is not None:

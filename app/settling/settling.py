@@ -114,8 +114,14 @@ class Settling:
         return {(row["seq"], UserId(row["user_id"])) for row in rows}
 
     async def _retire(self, packet_id: PacketId) -> None:
+        """Let Redis forget the packet in time. Only then is it off the list: it is found again."""
         if not is_on_mysql(packet_id):
             await self._scripts.retire(packet_id, KEEP_MS)
+
+        async def write(transaction: Transaction) -> None:
+            await transaction.run("DELETE FROM unsettled WHERE packet_id = %s", [packet_id])
+
+        await self._database.transaction(write)
 
 
 _LOST: Final = (CloseStatus.UNKNOWN, CloseStatus.INCONSISTENT)
@@ -144,7 +150,6 @@ async def _close_books(transaction: Transaction, packet_id: PacketId) -> bool:
     await transaction.run(
         "UPDATE packet SET state = 'settled' WHERE id = %s AND state = 'closing'", [packet_id]
     )
-    await transaction.run("DELETE FROM unsettled WHERE packet_id = %s", [packet_id])
     return True
 
 

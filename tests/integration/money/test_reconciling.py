@@ -232,7 +232,7 @@ async def refund_not_posted(lab: MoneyLab, packet_id: PacketId) -> None:
 
 
 async def still_listed(lab: MoneyLab, packet_id: PacketId) -> None:
-    await sql(lab, "INSERT INTO unsettled (packet_id, due_at) VALUES (%s, '2090-01-01')", packet_id)
+    await sql(lab, "INSERT INTO unsettled (packet_id, due_at) VALUES (%s, '2001-01-01')", packet_id)
 
 
 async def open_again_in_redis(lab: MoneyLab, packet_id: PacketId) -> None:
@@ -248,7 +248,7 @@ ENDS: list[tuple[Break, Kind]] = [
     (no_settlement, "settlement_incomplete"),
     (not_marked_settled, "settlement_incomplete"),
     (refund_not_posted, "settlement_incomplete"),
-    (still_listed, "settlement_incomplete"),
+    (still_listed, "not_settled"),
     (open_again_in_redis, "not_retired"),
     (kept_for_ever, "not_retired"),
 ]

@@ -71,6 +71,33 @@ async def test_a_packet_nobody_wanted_goes_back_whole(lab: MoneyLab) -> None:
     await lab.balanced()
 
 
+@pytest.mark.parametrize("by", ["settler", "recovery"])
+async def test_a_settler_that_dies_with_the_books_closed_leaves_redis_to_the_next(
+    lab: MoneyLab, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    packet_id = await lab.packet(4)
+    await lab.expire(packet_id)
+
+    async def die(scripts: Scripts, of: PacketId, keep_ms: int) -> None:
+        raise ConnectionResetError
+
+    monkeypatch.setattr(Scripts, "retire", die)
+    with pytest.raises(ConnectionResetError):
+        await lab.settle(packet_id)
+    monkeypatch.undo()
+    assert await lab.redis("PTTL", lab.services.keys.packet(packet_id).meta) == -1
+
+    if by == "recovery":
+        await lab.services.recovery.recover()
+    else:
+        await Settler(lab.services.database, lab.services.settling, "next").settle_due()
+        assert await lab.rows("SELECT packet_id FROM unsettled") == []
+
+    assert await lab.redis("PTTL", lab.services.keys.packet(packet_id).meta) > 0
+    assert await lab.refunds(packet_id) == [400]
+    await lab.balanced()
+
+
 async def test_a_packet_that_can_still_be_grabbed_is_left_alone(lab: MoneyLab) -> None:
     packet_id = await lab.packet(4)
     await lab.wins(packet_id, "ann")
