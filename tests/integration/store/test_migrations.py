@@ -1,18 +1,20 @@
 """Migrations: from nothing, again, after a death half-way; and models that match the tables."""
 
+import re
 from datetime import datetime
 from importlib import import_module
 from typing import Any
 
 import pytest
+from tortoise.migrations.executor import MigrationExecutor, MigrationTarget
 from tortoise.models import Model
 
 from app.store import models
-from app.store.database import Database, Transaction, open_database
+from app.store.database import Database, open_database
 from app.store.times import to_datetime, to_ms, to_sql
 from tests.integration.store.books import Books, claim
 
-FIRST = import_module("app.store.migrations.0001_first_tables")
+MIGRATIONS = ["0001_first_tables", "0002_closing_the_books"]
 MODELS: list[type[Model]] = [
     models.Packet,
     models.Claim,
@@ -131,23 +133,62 @@ async def test_migrating_twice_changes_nothing(database: Database, books: Books)
 
 
 @pytest.mark.parametrize("statements", [1, 3, 99])
+@pytest.mark.parametrize("at", range(len(MIGRATIONS)), ids=MIGRATIONS)
 async def test_a_migration_that_died_half_way_starts_again(
-    database_url: str, statements: int
+    database_url: str, at: int, statements: int
 ) -> None:
     async with open_database(database_url, connections=1) as database:
-        all_of_them = FIRST.MYSQL if database.dialect == "mysql" else FIRST.SQLITE
-        for statement in all_of_them[:statements]:
-
-            async def run(work: Transaction, statement: str = statement) -> None:
-                # No values, hence no placeholders: a % stands for itself.
-                await work._client.execute_script(statement)
-
-            await database.transaction(run)
+        if at > 0:
+            await migrate_to(database, MIGRATIONS[at - 1])
+        for statement in statements_of(MIGRATIONS[at], database.dialect)[:statements]:
+            await run_script(database, statement)
 
         await database.migrate()
 
-        assert {model._meta.db_table for model in MODELS} <= await tables(database)
+        made = [
+            table
+            for name in MIGRATIONS
+            for statement in statements_of(name, database.dialect)
+            for table in re.findall(r"CREATE TABLE IF NOT EXISTS (\w+)", statement)
+        ]
+        assert set(made) <= await tables(database)
+        assert {model._meta.db_table for model in MODELS} <= set(made)
         await Books(database).fund(1, 100, 2)
+
+
+async def test_packets_made_before_there_was_settling_become_due(database_url: str) -> None:
+    async with open_database(database_url, connections=1) as database:
+        await migrate_to(database, MIGRATIONS[0])
+        books = Books(database)
+        for packet_id, state in enumerate(("funded", "open", "closing", "settled"), 1):
+            await books.fund(packet_id, 100, 2, state=state)
+
+        await database.migrate()
+
+        listed = await books.rows(
+            "SELECT packet_id FROM unsettled JOIN packet ON id = packet_id"
+            " WHERE due_at = expires_at ORDER BY packet_id"
+        )
+        assert [row["packet_id"] for row in listed] == [1, 2, 3]
+
+
+async def migrate_to(database: Database, name: str) -> None:
+    executor = MigrationExecutor(
+        database._client,
+        {"redpacket": {"models": ["app.store.models"], "migrations": "app.store.migrations"}},
+    )
+    await executor.migrate([MigrationTarget(app_label="redpacket", name=name)])
+
+
+def statements_of(name: str, dialect: str) -> list[str]:
+    module = import_module(f"app.store.migrations.{name}")
+    found: list[str] = module.MYSQL if dialect == "mysql" else module.SQLITE
+    return found
+
+
+async def run_script(database: Database, statement: str) -> None:
+    """Without values, hence without placeholders: a % stands for itself."""
+    await database.transaction(lambda work: work._client.execute_script(statement))
 
 
 @pytest.mark.parametrize("model", MODELS)
