@@ -12,6 +12,7 @@ from app.control.leases import hold_lease, release_lease
 from app.recovery.certificates import Certificates, Published
 from app.recovery.in_flight import InFlightClaims
 from app.recovery.packets import PacketRecovery
+from app.settling.due import unsettled_packets
 from app.settling.retiring import KEEP_MS
 from app.store.database import Database
 from app.store.models import Packet
@@ -184,14 +185,7 @@ class Recovery:
                 raise end
 
     async def _unsettled(self, after_id: PacketId) -> list[Packet]:
-        rows = await self._database.rows(
-            "SELECT packet_id FROM unsettled WHERE packet_id > %s"
-            f" ORDER BY packet_id LIMIT {PACKETS_PER_PAGE}",
-            [after_id],
-        )
-        if not rows:
-            return []
-        ids = [row["packet_id"] for row in rows]
+        ids = await unsettled_packets(self._database, after_id, PACKETS_PER_PAGE)
         return await self._database.read(lambda: Packet.filter(id__in=ids).order_by("id"))
 
     async def _retire_strays(self) -> int:

@@ -1,4 +1,4 @@
-"""Which packets are due: expired, or sold out as MySQL knows it."""
+"""Which packets still have open books, and which of them are due: expired, or sold out."""
 
 from typing import Final
 
@@ -20,3 +20,12 @@ async def due_packets(
         [since, since, after_id],
     )
     return [(str(row["due_at"]), PacketId(row["packet_id"])) for row in rows]
+
+
+async def unsettled_packets(database: Database, after_id: PacketId, limit: int) -> list[PacketId]:
+    """A page of the packets whose books are open, or of whose end Redis may not know yet."""
+    rows = await database.rows(
+        f"SELECT packet_id FROM unsettled WHERE packet_id > %s ORDER BY packet_id LIMIT {limit}",
+        [after_id],
+    )
+    return [PacketId(row["packet_id"]) for row in rows]

@@ -121,7 +121,7 @@ class Database:
                 async with _begun(self._client) as client:
                     return await work(Transaction(client, self.dialect))
             except OperationalError as error:
-                if attempt == ATTEMPTS or _mysql_code(error) not in _RETRYABLE_CODES:
+                if attempt == ATTEMPTS or mysql_code(error) not in _RETRYABLE_CODES:
                     raise
                 log.info("transaction tried again after %s", error)
         raise AssertionError("unreachable")
@@ -209,7 +209,7 @@ def is_data_error(error: Exception) -> bool:
     """Whether the rows are at fault, so that trying the same again cannot help."""
     if isinstance(error, IntegrityError):
         return True
-    return isinstance(error, OperationalError) and _mysql_code(error) in _DATA_CODES
+    return isinstance(error, OperationalError) and mysql_code(error) in _DATA_CODES
 
 
 def _now(dialect: str, plus_s: int) -> str:
@@ -229,7 +229,8 @@ def _placeholders(sql: str, dialect: str) -> str:
     return sql.replace("%s", "?") if dialect == "sqlite" else sql
 
 
-def _mysql_code(error: OperationalError) -> int | None:
+def mysql_code(error: OperationalError) -> int | None:
+    """The number of the error in MySQL, where it comes from there."""
     cause = error.args[0] if error.args else None
     code = cause.args[0] if isinstance(cause, Exception) and cause.args else None
     return code if isinstance(code, int) else None

@@ -101,6 +101,8 @@ MYSQL = [
         PRIMARY KEY (job)
     ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4
     """,
+    # Reconciling adds up whole journals, which hold entries of many accounts.
+    "ALTER TABLE ledger_entry ADD KEY ledger_entry_of_journal (journal, amount_fen)",
 ]
 
 SQLITE = [
@@ -189,6 +191,7 @@ SQLITE = [
         noted_at TIMESTAMP NOT NULL
     ) WITHOUT ROWID
     """,
+    "CREATE INDEX IF NOT EXISTS ledger_entry_of_journal ON ledger_entry (journal, amount_fen)",
 ]
 
 
