@@ -16,6 +16,7 @@ from app.store.times import to_sql
 from lua.ids import PacketId
 from splitter.money import Fen
 from tests.integration.store.books import AT_MS, Books, claim
+from tests.integration.store.plans import plan_of, steps_of
 
 PACKETS = 12
 CLAIMS = 300
@@ -128,14 +129,13 @@ async def test_each_reads_by_an_index(full_books: Books, sent: list[Statement], 
     assert sent
     for sql, values in list(sent):
         if full_books.database.dialect == "sqlite":
-            steps = await full_books.rows(f"EXPLAIN QUERY PLAN {sql}", values)
-            details = [step["detail"] for step in steps]
+            details = await steps_of(full_books, sql, values)
             assert not any(each.startswith("SCAN ") for each in details if "CONSTANT" not in each)
             continue
-        plan = await full_books.rows(f"EXPLAIN /*!80000 FORMAT=TRADITIONAL */ {sql}", values)
+        plan = await plan_of(full_books, sql, values)
         for row in plan:
             allowed = INDEXES.get(row["table"], {"PRIMARY"})
             assert row["table"] is None or row["key"] in allowed, (sql, plan)
             assert row["type"] not in ("ALL", "index"), (sql, plan)
         if "LIMIT" in sql:
-            assert not any("filesort" in (row["Extra"] or "") for row in plan), (sql, plan)
+            assert not any("filesort" in row["Extra"] for row in plan), (sql, plan)

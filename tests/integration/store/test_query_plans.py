@@ -12,6 +12,7 @@ from app.store.models import Claim, LedgerEntry, Packet
 from app.store.times import to_datetime, to_sql
 from lua.ids import PacketId, UserId
 from tests.integration.store.books import AT_MS, SENDER, Books
+from tests.integration.store.plans import plan_of, steps_of
 from workers.opener import overdue_packets
 
 PACKETS = 8
@@ -26,9 +27,6 @@ TOP = (
     "SELECT amount_fen, seq FROM claim WHERE packet_id = 3"
     " ORDER BY amount_fen DESC, seq DESC LIMIT 10"
 )
-# MySQL 9 explains in prose unless asked, but with partitions; MariaDB in a table without them.
-AS_TABLE = "/*!80000 FORMAT=TRADITIONAL */"
-WITH_PARTITIONS = f"{AS_TABLE} /*M! PARTITIONS */"
 
 
 @pytest.fixture
@@ -148,16 +146,15 @@ async def test_a_hot_query_uses_its_index(full_books: Books, name: str) -> None:
     sql = query if isinstance(query, str) else query.sql(params_inline=True)
 
     if full_books.database.dialect == "sqlite":
-        steps = await full_books.rows(f"EXPLAIN QUERY PLAN {sql}")
-        details = [step["detail"] for step in steps]
+        details = await steps_of(full_books, sql)
         assert plan in details[0], details
         assert not any("TEMP B-TREE" in detail for detail in details), details
         return
-    [explained] = await full_books.rows(f"EXPLAIN {AS_TABLE} {sql}")
+    [explained] = await plan_of(full_books, sql)
     assert explained["key"] == index, explained
     if index == "claim_rank":
         assert "Using index" in explained["Extra"], explained
-    assert "filesort" not in (explained["Extra"] or ""), explained
+    assert "filesort" not in explained["Extra"], explained
 
 
 async def test_the_claims_of_a_packet_are_in_one_partition_by_key(mysql: Database) -> None:
@@ -171,6 +168,6 @@ async def test_the_claims_of_a_packet_are_in_one_partition_by_key(mysql: Databas
     assert {row["method"] for row in partitions} == {"KEY"}
     assert {row["expression"].strip("`") for row in partitions} == {"packet_id"}
 
-    [explained] = await books.rows(f"EXPLAIN {WITH_PARTITIONS} {RANK}")
+    [explained] = await plan_of(books, RANK, partitions=True)
 
     assert len(explained["partitions"].split(",")) == 1

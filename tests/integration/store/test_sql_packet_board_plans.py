@@ -11,6 +11,7 @@ from app.store.times import now_ms
 from lua.ids import PacketId, UserId
 from ranking.sql_packet_board import SqlPacketBoard
 from tests.integration.store.books import Books
+from tests.integration.store.plans import plan_of, steps_of
 
 PACKET = PacketId(3)
 CLAIMS = 3000
@@ -55,18 +56,17 @@ async def test_every_statement_uses_its_index_and_sorts_nothing(
     for sql, values in sent:
         index, seek = index_of(sql)
         if books.database.dialect == "sqlite":
-            steps = await books.rows(f"EXPLAIN QUERY PLAN {sql}", values)
-            details = [step["detail"] for step in steps]
+            details = await steps_of(books, sql, values)
             reads = [detail for detail in details if detail.split()[1] == "claim"]
             assert reads
             assert all(seek in detail for detail in reads), details
             assert not any("TEMP B-TREE" in detail for detail in details), details
             continue
-        plan = await books.rows(f"EXPLAIN {sql}", values)
-        extras = [row["Extra"] or "" for row in plan if row["table"] == "claim"]
+        plan = await plan_of(books, sql, values)
+        extras = [row["Extra"] for row in plan if row["table"] == "claim"]
         assert {row["key"] for row in plan if row["table"] == "claim"} == {index}, plan
         assert index != "claim_rank" or all("Using index" in extra for extra in extras), plan
-        assert not any("filesort" in (row["Extra"] or "") for row in plan), plan
+        assert not any("filesort" in row["Extra"] for row in plan), plan
 
 
 @pytest.mark.parametrize("different", DIFFERENT_AMOUNTS)
