@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from app.ledger.conflicts import conflict_journal_name
 from app.ledger.posting import packet_account, user_account
+from app.packets.reading import PAGE_OF_CLAIMS
 from app.packets.terms import terms_from_row
 from app.reconciling.findings import Finding, Kind
 from app.store.database import Database, Transaction
@@ -55,11 +56,7 @@ class Books:
         """Claim rows, each with its posting."""
         after_seq = 0
         while True:
-            rows = await work.rows(
-                "SELECT seq, user_id, amount_fen, claimed_at FROM claim"
-                f" WHERE packet_id = %s AND seq > %s ORDER BY seq LIMIT {ROWS_PER_READ}",
-                [self.packet_id, after_seq],
-            )
+            rows = await work.rows(PAGE_OF_CLAIMS, [self.packet_id, after_seq, ROWS_PER_READ])
             if not rows:
                 return
             after_seq = rows[-1]["seq"]

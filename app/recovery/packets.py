@@ -10,7 +10,7 @@ from redis.exceptions import ResponseError
 
 from app.packets.live import LivePackets
 from app.packets.opening import note_open
-from app.packets.reading import find_packet
+from app.packets.reading import PAGE_OF_CLAIMS, find_packet
 from app.packets.splitting import Splitting
 from app.packets.terms import terms_of
 from app.recovery.in_flight import InFlightClaims
@@ -143,11 +143,7 @@ class PacketRecovery:
         return f"{lost} booked claims are missing" if lost else None
 
     async def _booked(self, packet_id: PacketId, after_seq: int) -> list[dict[str, Any]]:
-        return await self._database.rows(
-            "SELECT seq, user_id, amount_fen, claimed_at FROM claim"
-            f" WHERE packet_id = %s AND seq > %s ORDER BY seq LIMIT {ROWS_PER_READ}",
-            [packet_id, after_seq],
-        )
+        return await self._database.rows(PAGE_OF_CLAIMS, [packet_id, after_seq, ROWS_PER_READ])
 
     async def _all_booked(self, packet_id: PacketId) -> dict[int, RestoredShare]:
         claims: dict[int, RestoredShare] = {}
