@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import uvloop
-from asyncmy.errors import MySQLError
-from redis.exceptions import RedisError
-from tortoise.exceptions import BaseORMException
 
 from app.auth.packet_ids import PacketIds
 from app.auth.signing import sign_token
@@ -24,24 +21,10 @@ from app.commands.switch import switch, switch_name
 from app.config import BadSettings, Settings, settings_from_env
 from app.control.switches import Switches
 from app.dev_settings import DEFAULT_DATA, dev_tokens
-from app.exit_codes import COULD_NOT_RUN, DIFFERENCE, FINE
-from app.grabbing.redis_grabs import NotAnswering
-from app.ledger.dead_letters import LetterUnknown
-from app.packets.reading import PacketUnknown
-from app.recovery.certificates import LeaseLost
-from app.recovery.in_flight import ClaimsUnderWay
-from app.recovery.packets import RebuildFailed
-from app.recovery.recovery import ForeignRedis, RecoveryElsewhere, RunChanged
-from app.redis_client import UnsafeRedis
+from app.exit_codes import CANNOT_RUN, COULD_NOT_RUN, DIFFERENCE, FINE
 from app.server import serve, stop_on_signals
 from app.services import open_services
 from app.store.database import open_database
-
-_CANNOT_RUN: Final = (
-    *(BadSettings, UnsafeRedis, PacketUnknown, LetterUnknown, RedisError, BaseORMException),
-    *(MySQLError, ClaimsUnderWay, ForeignRedis, NotAnswering, RecoveryElsewhere, RunChanged),
-    *(LeaseLost, RebuildFailed),
-)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     configure_logging()
     try:
         return int(parsed.run(parsed))
-    except (*_CANNOT_RUN, OSError, ValueError) as error:
+    except CANNOT_RUN as error:
         print(f"redpacket: {error}", file=sys.stderr)
         return COULD_NOT_RUN
     except KeyboardInterrupt:

@@ -4,7 +4,7 @@ from typing import Any, Final, NamedTuple
 
 from redis.asyncio import Redis
 
-from lua.keys import KeySpace
+from lua.keys import KeySpace, is_wrong_type
 from lua.script import Script, script_names
 
 
@@ -32,24 +32,18 @@ class Certificate:
         self.token = token
 
 
-async def current_run(redis: Redis) -> Run:
-    """The run of the server behind the address right now."""
-    async with redis.pipeline(transaction=False) as pipeline:
-        pipeline.info("server")
-        pipeline.info("replication")
-        server, replication = await pipeline.execute()
-    return _run(server, replication)
-
-
 async def held_tokens(redis: Redis, keys: KeySpace) -> tuple[Run, list[str | None]]:
-    """The run, and the token that each partition's data carries."""
+    """The run, and the token that each partition's data carries; of another type it is none."""
     async with redis.pipeline(transaction=False) as pipeline:
         pipeline.info("server")
         pipeline.info("replication")
         for key in keys.certificates():
             pipeline.get(key)
-        server, replication, *tokens = await pipeline.execute()
-    decoded = [token.decode() if isinstance(token, bytes) else token for token in tokens]
+        server, replication, *tokens = await pipeline.execute(raise_on_error=False)
+    for reply in (server, replication, *tokens):
+        if isinstance(reply, Exception) and not is_wrong_type(reply):
+            raise reply
+    decoded = [token.decode() if isinstance(token, bytes) else None for token in tokens]
     return _run(server, replication), decoded
 
 

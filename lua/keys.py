@@ -76,3 +76,8 @@ class KeySpace:
 
     def _tag(self, partition: Partition) -> str:
         return f"{self.prefix}:{{p{partition:02d}}}"
+
+
+def is_wrong_type(error: Exception) -> bool:
+    """Whether a command met a key that holds another type than it has here."""
+    return "WRONGTYPE" in str(error)

@@ -10,6 +10,7 @@ local keep_ms = ARGV[1]
 
 if redis.call('EXISTS', meta_key) == 0 then return {UNKNOWN} end
 
+if redis.call('TYPE', meta_key).ok ~= 'hash' then redis.call('UNLINK', meta_key) end
 redis.call('HSET', meta_key, 'state', 'closed')
 redis.call('PEXPIRE', meta_key, keep_ms)
 redis.call('PEXPIRE', shares_key, keep_ms)

@@ -13,6 +13,7 @@ from workers.amqp import keep_running
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S: Final = 0.2
+REBUILDS_EVERY_S: Final = 5.0
 
 
 class Recoverer:
@@ -23,9 +24,14 @@ class Recoverer:
         await keep_running("recoverer", lambda: self._recover_until(stop), stop)
 
     async def _recover_until(self, stop: asyncio.Event) -> None:
+        loop = asyncio.get_running_loop()
+        next_rebuilds_s = 0.0
         while not stop.is_set():
             if await self._recovery.is_needed():
                 await self._recover()
+            elif loop.time() >= next_rebuilds_s:
+                await self._recovery.finish_rebuilds()
+                next_rebuilds_s = loop.time() + REBUILDS_EVERY_S
             await pause(stop, LOOK_EVERY_S)
 
     async def _recover(self) -> None:
@@ -37,8 +43,10 @@ class Recoverer:
         except ForeignRedis as error:
             raise_alarm("foreign redis", str(error))
             raise
+        for detail in report.failed.values():
+            raise_alarm("packet not rebuilt", detail)
         if report.lost or report.stray:
             raise_alarm(
                 "redis lost data",
-                f"{len(report.lost)} packets were rebuilt and {report.stray} closed again",
+                f"{len(report.lost)} packets lacked some and {report.stray} were closed again",
             )

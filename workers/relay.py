@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
@@ -9,8 +10,9 @@ from typing import Any, Final, NamedTuple, Protocol
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
+from app.control.alarm import raise_alarm
 from app.control.pausing import pause
-from lua.keys import KeySpace
+from lua.keys import KeySpace, is_wrong_type
 from lua.script import CommandRunner
 from workers.amqp import keep_running
 
@@ -102,8 +104,23 @@ class Relay:
             try:
                 await self._redis.xgroup_create(stream, GROUP, id="0", mkstream=True)
             except ResponseError as error:
-                if "BUSYGROUP" not in str(error):
+                if is_wrong_type(error):
+                    await self._put_aside(stream)
+                elif "BUSYGROUP" not in str(error):
                     raise
+
+    async def _put_aside(self, stream: str) -> None:
+        """Somebody wrote something else over an outbox: keep it, and let grabs go on."""
+        name = f"{stream}:put-aside:{secrets.token_hex(4)}"
+        async with self._redis.pipeline(transaction=True) as pipeline:
+            await pipeline.watch(stream)
+            if await pipeline.type(stream) in (b"stream", b"none"):  # another relay was here
+                return
+            pipeline.multi()  # type: ignore[no-untyped-call]
+            pipeline.rename(stream, name)
+            pipeline.xgroup_create(stream, GROUP, id="0", mkstream=True)
+            await pipeline.execute()
+        raise_alarm("outbox overwritten", f"what was written over {stream} is kept as {name}")
 
     async def _read(self, after: str, block_ms: int | None) -> list[_Entry]:
         # execute_command: the typed call answers in two shapes, by protocol version.

@@ -15,6 +15,7 @@ from app.settling.due import due_packets
 from app.settling.settling import BooksDiffer, Settled, Settling
 from app.store.database import Database
 from lua.ids import PacketId, is_on_mysql
+from lua.keys import is_wrong_type
 from workers.amqp import keep_running
 
 log = logging.getLogger(__name__)
@@ -52,7 +53,7 @@ class Settler:
                     settled += await self._settle(packet_id)
                 except (RedisError, OSError) as error:
                     log.warning("packet %d is settled later: %r", packet_id, error)
-                    redis_answers = False
+                    redis_answers = is_wrong_type(error)  # which is this packet's own trouble
             after = due[-1]
             if not await hold_lease(self._database, LEASE, self._owner, LEASE_S):
                 break

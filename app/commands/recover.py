@@ -14,6 +14,9 @@ async def recover(recovery: Recovery) -> tuple[dict[str, Any], bool]:
         "rebuilt": [
             {"packet": str(packet_id), "lost": lost} for packet_id, lost in report.lost.items()
         ],
+        "not_rebuilt": [
+            {"packet": str(packet_id), "why": why} for packet_id, why in report.failed.items()
+        ],
         "closed_again": report.stray,
         "certified": report.certified,
     }

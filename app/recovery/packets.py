@@ -14,12 +14,13 @@ from app.packets.reading import PAGE_OF_CLAIMS, find_packet
 from app.packets.splitting import Splitting
 from app.packets.terms import terms_of
 from app.recovery.in_flight import InFlightClaims
+from app.recovery.rebuild_notes import forget_rebuild, note_rebuild
 from app.settling.retiring import KEEP_MS
 from app.store.database import Database
 from app.store.models import Packet
 from app.store.times import read_ms, to_ms
 from lua.ids import PacketId, UserId
-from lua.keys import KeySpace
+from lua.keys import KeySpace, is_wrong_type
 from lua.replies import Grab, RestoredShare, RestoreStatus, ResumeStatus
 from lua.scripts import MAX_SHARES_PER_LOAD, MAX_USERS_PER_GRAB, Scripts
 from splitter.money import Fen
@@ -64,7 +65,7 @@ class PacketRecovery:
         try:
             return await self._loss(packet)
         except ResponseError as error:
-            if not _is_wrong_type(error):
+            if not is_wrong_type(error):
                 raise
             return "a key has the wrong type"
 
@@ -96,10 +97,21 @@ class PacketRecovery:
         done so on a Redis that answers no grabs; claims that only Redis knows are sent once more.
         Raises RebuildFailed, RebuildSuperseded, ClaimsUnderWay.
         """
-        rebuild = secrets.token_hex(8)
-        await self._scripts.suspend(packet_id, rebuild)
-        if not all_have_arrived:
-            await self._in_flight.arrived()
+        token = secrets.token_hex(8)
+        if all_have_arrived:
+            # This Redis is not certified: every packet is looked at again if this process dies.
+            await self._scripts.suspend(packet_id, token)
+            return await self._rebuild(packet_id, token)
+        await note_rebuild(self._database, packet_id, token)
+        await self._scripts.suspend(packet_id, token)
+        await self._in_flight.arrived()
+        await note_rebuild(self._database, packet_id, token)
+        left = await self._rebuild(packet_id, token)
+        await forget_rebuild(self._database, packet_id, token)
+        return left
+
+    async def _rebuild(self, packet_id: PacketId, token: str) -> int:
+        """With the packet suspended under `token` and everything booked that it gave before."""
         # Read after the suspension: who closes the books has either closed the packet before, and
         # then this shows it, or will find it suspended.
         packet = await find_packet(self._database, packet_id)
@@ -111,10 +123,10 @@ class PacketRecovery:
             await self._in_flight.arrived()
             claims = await self._all_booked(packet_id)
         amounts = await self._splitting.amounts(terms_of(packet), bytes(packet.seed))
-        await self._restore(packet_id, rebuild, amounts, claims)
+        await self._restore(packet_id, token, amounts, claims)
         resumed = await self._scripts.resume(
             packet_id,
-            rebuild,
+            token,
             shares=packet.shares,
             total_fen=Fen(packet.total_fen),
             opens_at_ms=to_ms(packet.opens_at),
@@ -165,7 +177,7 @@ class PacketRecovery:
                 if not _is_booked(user_id, grab, claims):
                     users.append(user_id)
         except ResponseError as error:
-            if not _is_wrong_type(error):
+            if not is_wrong_type(error):
                 raise
         for first in range(0, len(users), MAX_USERS_PER_GRAB):
             await self._scripts.resend(packet_id, users[first : first + MAX_USERS_PER_GRAB])
@@ -176,24 +188,20 @@ class PacketRecovery:
     async def _restore(
         self,
         packet_id: PacketId,
-        rebuild: str,
+        token: str,
         amounts: Sequence[Fen],
         claims: dict[int, RestoredShare],
     ) -> None:
         for offset in range(0, len(amounts), MAX_SHARES_PER_LOAD):
             part = amounts[offset : offset + MAX_SHARES_PER_LOAD]
             chunk = _restored(packet_id, offset, part, claims)
-            restored = await self._scripts.restore(packet_id, rebuild, len(amounts), offset, chunk)
+            restored = await self._scripts.restore(packet_id, token, len(amounts), offset, chunk)
             if restored.status is RestoreStatus.SUPERSEDED:
                 raise RebuildSuperseded(packet_id)
             if restored.status is not RestoreStatus.OK:
                 raise RebuildFailed(
                     f"packet {packet_id}: chunk at {offset} refused, {restored.status.name}"
                 )
-
-
-def _is_wrong_type(error: ResponseError) -> bool:
-    return "WRONGTYPE" in str(error)
 
 
 def _is_booked(user_id: UserId, grab: Grab, claims: dict[int, RestoredShare]) -> bool:

@@ -11,7 +11,8 @@ from redis.asyncio import Redis
 from app.control.leases import hold_lease, release_lease
 from app.recovery.certificates import Certificates, Published
 from app.recovery.in_flight import InFlightClaims
-from app.recovery.packets import PacketRecovery
+from app.recovery.packets import PacketRecovery, RebuildFailed
+from app.recovery.rebuild_notes import stalled_rebuilds
 from app.settling.due import unsettled_packets
 from app.settling.retiring import KEEP_MS
 from app.store.database import Database
@@ -50,10 +51,11 @@ class ForeignRedis(Exception):
 
 @dataclass(slots=True)
 class RecoveryReport:
-    """`lost` says of each rebuilt packet what was missing."""
+    """`lost` says what each packet lacked; `failed`, of those not put back, why not."""
 
     compared: int = 0
     lost: dict[PacketId, str] = field(default_factory=dict)
+    failed: dict[PacketId, str] = field(default_factory=dict)
     stray: int = 0  # packets that Redis held open although their books are closed
     certified: bool = False  # a new certificate was issued
 
@@ -101,6 +103,22 @@ class Recovery:
             return await self._recover(progress)
         finally:
             await release_lease(self._database, LEASE, self._owner)
+
+    async def finish_rebuilds(self) -> int:
+        """Go on with rebuilds on a certified run whose process died; returns how many ended.
+
+        Raises ClaimsUnderWay, RebuildFailed, RebuildSuperseded; what is left is found again.
+        """
+        stalled = await stalled_rebuilds(self._database)
+        if not stalled or not await hold_lease(self._database, LEASE, self._owner, LEASE_S):
+            return 0
+        try:
+            for packet_id in stalled:
+                log.warning("packet %d: its rebuilding was not finished", packet_id)
+                await self._packets.rebuild(packet_id)
+        finally:
+            await release_lease(self._database, LEASE, self._owner)
+        return len(stalled)
 
     async def _recover(self, progress: Callable[[RecoveryReport], None]) -> RecoveryReport:
         report = RecoveryReport()
@@ -168,12 +186,11 @@ class Recovery:
                 report.compared += 1
                 if lost is not None:
                     log.error("packet %d: %s; rebuilding it", packet_id, lost)
-                    left = await self._packets.rebuild(packet_id, all_have_arrived=not certified)
-                    log.warning("packet %d: rebuilt, %d shares are left", packet_id, left)
                     report.lost[packet_id] = lost
+                    await self._rebuild(packet_id, report, certified=certified)
                 elif packet.state == "closing" and not certified:
                     # A settler may have counted its claims already: rebuilt, it is closed for good.
-                    await self._packets.rebuild(packet_id, all_have_arrived=True)
+                    await self._rebuild(packet_id, report, certified=certified)
 
         # All end before the first failure is raised, for it says more than a group of them.
         ends = await asyncio.gather(
@@ -183,6 +200,18 @@ class Recovery:
         for end in ends:
             if isinstance(end, BaseException):
                 raise end
+
+    async def _rebuild(
+        self, packet_id: PacketId, report: RecoveryReport, *, certified: bool
+    ) -> None:
+        try:
+            left = await self._packets.rebuild(packet_id, all_have_arrived=not certified)
+        except RebuildFailed as error:
+            # It stays suspended, alone: no other packet has to wait for a person to look at it.
+            log.error("%s", error)
+            report.failed[packet_id] = str(error)
+        else:
+            log.warning("packet %d: rebuilt, %d shares are left", packet_id, left)
 
     async def _unsettled(self, after_id: PacketId) -> list[Packet]:
         ids = await unsettled_packets(self._database, after_id, PACKETS_PER_PAGE)

@@ -4,6 +4,8 @@ import logging
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
+from redis.exceptions import ResponseError
+
 from app.ledger.posting import Entry, Journal, packet_account, post, user_account
 from app.packets.live import LivePackets
 from app.packets.reading import find_packet
@@ -12,6 +14,7 @@ from app.settling.retiring import KEEP_MS
 from app.store.database import Database, Transaction
 from app.store.times import now_ms
 from lua.ids import PacketId, UserId, is_on_mysql
+from lua.keys import is_wrong_type
 from lua.replies import Closed, CloseStatus
 from lua.scripts import Scripts
 from splitter.money import Fen
@@ -62,11 +65,7 @@ class Settling:
         if packet.state != "closing":
             return Settled.NOT_DUE
         if not is_on_mysql(packet_id):
-            closed = await self._scripts.close(packet_id)
-            if closed.status in _LOST:
-                log.error("packet %d: %s in Redis; rebuilding it", packet_id, closed.status.name)
-                await self._recovery.rebuild(packet_id)
-                closed = await self._scripts.close(packet_id)
+            closed = await self._close(packet_id)
             if closed.status is CloseStatus.NOT_DUE:
                 return Settled.NOT_DUE
             if closed.status is not CloseStatus.OK:
@@ -77,6 +76,21 @@ class Settling:
             return Settled.BEFORE
         await self._retire(packet_id)
         return Settled.NOW
+
+    async def _close(self, packet_id: PacketId) -> Closed:
+        """Close it in Redis; what Redis lost of it is put back before."""
+        try:
+            closed = await self._scripts.close(packet_id)
+            damage = closed.status.name if closed.status in _LOST else None
+        except ResponseError as error:
+            if not is_wrong_type(error):
+                raise
+            damage = "a key of the wrong type"
+        if damage is not None:
+            log.error("packet %d: %s in Redis; rebuilding it", packet_id, damage)
+            await self._recovery.rebuild(packet_id)
+            closed = await self._scripts.close(packet_id)
+        return closed
 
     async def _begin_closing(self, packet_id: PacketId) -> None:
         async def write(transaction: Transaction) -> None:

@@ -118,6 +118,7 @@ async def _compare_with_redis(
     services: Services, packet: dict[str, Any], rows: int, found: Reckoning
 ) -> None:
     if is_on_mysql(packet["id"]):
+        found.claims += rows
         return
     counts = await services.live.counts(packet["id"])
     if counts is None:

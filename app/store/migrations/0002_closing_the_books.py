@@ -101,6 +101,16 @@ MYSQL = [
         PRIMARY KEY (job)
     ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4
     """,
+    # A rebuild whose process dies on a certified run is found here; no other packet has a row.
+    f"""
+    CREATE TABLE IF NOT EXISTS rebuild (
+        packet_id BIGINT NOT NULL,
+        token VARCHAR(64) {_ID} NOT NULL,
+        noted_at DATETIME(3) NOT NULL,
+        PRIMARY KEY (packet_id),
+        KEY rebuild_age (noted_at, packet_id)
+    ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4
+    """,
     # Reconciling adds up whole journals, which hold entries of many accounts.
     "ALTER TABLE ledger_entry ADD KEY ledger_entry_of_journal (journal, amount_fen)",
 ]
@@ -191,6 +201,14 @@ SQLITE = [
         noted_at TIMESTAMP NOT NULL
     ) WITHOUT ROWID
     """,
+    """
+    CREATE TABLE IF NOT EXISTS rebuild (
+        packet_id INTEGER NOT NULL PRIMARY KEY,
+        token TEXT NOT NULL,
+        noted_at TIMESTAMP NOT NULL
+    )
+    """,
+    "CREATE INDEX IF NOT EXISTS rebuild_age ON rebuild (noted_at, packet_id)",
     "CREATE INDEX IF NOT EXISTS ledger_entry_of_journal ON ledger_entry (journal, amount_fen)",
 ]
 

@@ -84,7 +84,7 @@ async def succeeds(lab: Lab, verb: str) -> None:
     assert await lab.snapshot() != before
 
 
-# Rebuilding discards what is there whatever it is, and retiring and sending again look whether the
+# Rebuilding and retiring discard what is there whatever it is, and sending again looks whether the
 # packet is there.
 ANY_TYPE_WILL_DO = {
     *[(verb, "certificate") for verb in VERBS],  # a string, as the wrong value is
@@ -92,6 +92,7 @@ ANY_TYPE_WILL_DO = {
     *[("retire", key) for key in ("shares", "claims", "board")],
     ("resend", "meta"),
     ("suspend", "meta"),
+    ("retire", "meta"),
 }
 TYPED = [
     (verb, key) for verb in VERBS for key in KEYS_OF[verb] if (verb, key) not in ANY_TYPE_WILL_DO

@@ -8,6 +8,7 @@ import pytest
 
 from app.ledger.dead_letters import find_letter, list_letters
 from app.reconciling.books import Books as ReconciledBooks
+from app.recovery.rebuild_notes import stalled_rebuilds
 from app.settling.due import due_packets, unsettled_packets
 from app.settling.settling import _close_books
 from app.store import database as module
@@ -49,6 +50,7 @@ READS: dict[str, Callable[[Database], Awaitable[Any]]] = {
     "due packets": due_packets,
     "more due packets": lambda database: due_packets(database, (to_sql(AT_MS), PACKET)),
     "unsettled packets": lambda database: unsettled_packets(database, PACKET, 100),
+    "stalled rebuilds": stalled_rebuilds,
     "dead letters": lambda database: list_letters(database, "waiting", 500, 100),
     "a dead letter": lambda database: find_letter(database, 5),
     "closing the books": close_books,
@@ -57,6 +59,7 @@ READS: dict[str, Callable[[Database], Awaitable[Any]]] = {
 # What MySQL reads by each of these names is the only thing it may read of the table.
 INDEXES = {
     "unsettled": {"PRIMARY", "unsettled_due"},
+    "rebuild": {"PRIMARY", "rebuild_age"},
     "dead_letter": {"PRIMARY", "dead_letter_in_state"},
     "claim": {"PRIMARY", "claim_rank"},
     "ledger_entry": {"ledger_entry_once", "ledger_entry_of_account", "ledger_entry_of_journal"},
@@ -70,7 +73,20 @@ async def full_books(books: Books) -> Books:
         await books.fund(packet_id, CLAIMS, CLAIMS, state="closing")
         await books.book([claim(packet_id, seq, f"u{seq}", 1) for seq in range(1, CLAIMS)])
     await books.insert(
-        "account", *({"id": f"user:other{number}", "balance_fen": 0} for number in range(OTHERS))
+        "account", *({"id": f"user:other{number}", "balance_fen": 1} for number in range(OTHERS))
+    )
+    await books.insert(
+        "ledger_entry",
+        *(
+            {
+                "journal": f"other{number}",
+                "reference": f"other{number}",
+                "account_id": f"user:other{number}",
+                "amount_fen": 1,
+                "booked_at": to_sql(AT_MS),
+            }
+            for number in range(OTHERS)
+        ),
     )
     await books.insert(
         "unsettled",
