@@ -97,7 +97,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             looks = [
                 ("certificate", services.redis_grabs.refresh_certificate, LOOK_EVERY_S),
                 ("switches", services.switches.refresh, LOOK_EVERY_S),
-                ("backlog", services.backlog.refresh, LOOK_EVERY_S),
+                ("backlog", services.admission.look_at_backlog, LOOK_EVERY_S),
             ]
             async with watching(*looks):
                 yield services

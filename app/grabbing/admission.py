@@ -21,6 +21,11 @@ class Admission:
     def redis_answers(self) -> bool:
         return not self._breaker.is_open
 
+    async def look_at_backlog(self) -> None:
+        """Unless Redis is in trouble: one probe at a time is then all that it is asked."""
+        if self.redis_answers:
+            await self._backlog.refresh()
+
     def check_switches(self, packet_id: PacketId) -> None:
         """Raises SwitchedOff."""
         off = self._switches.off
