@@ -33,6 +33,7 @@ class Books:
         self.accounts: set[str] = {packet_account(packet_id)}
         self.booked_fen = 0
         self.booked_shares = 0
+        self._best: tuple[int, str, int] | None = None  # seq, user, fen
 
     async def read(self, database: Database) -> list[Finding]:
         await database.transaction(self._read)
@@ -70,6 +71,8 @@ class Books:
         account = user_account(UserId(row["user_id"]))
         self.booked_fen += amount_fen
         self.booked_shares += 1
+        if self._best is None or amount_fen > self._best[2]:  # rows come by seq
+            self._best = (seq, row["user_id"], amount_fen)
         self.accounts.add(account)
         if not 1 <= seq <= len(self._amounts) or self._amounts[seq - 1] != amount_fen:
             self._found("amount_not_of_the_split", f"seq {seq} of {row['user_id']}")
@@ -147,7 +150,9 @@ class Books:
 
     async def _check_end(self, work: Transaction) -> None:
         settlements = await work.rows(
-            "SELECT refund_fen FROM settlement WHERE packet_id = %s", [self.packet_id]
+            "SELECT refund_fen, refund_shares, best_seq, best_user_id, best_fen FROM settlement"
+            " WHERE packet_id = %s",
+            [self.packet_id],
         )
         listed = await work.rows(
             "SELECT due_at FROM unsettled WHERE packet_id = %s", [self.packet_id]
@@ -160,11 +165,22 @@ class Books:
             owed_fen = self.packet["total_fen"] - self.booked_fen
             if not (is_settled and settlements) or (owed_fen > 0 and not refunds):
                 self._found("settlement_incomplete", f"refund of {owed_fen} fen")
+            if settlements:
+                self._check_settlement(settlements[0])
             said_fen = settlements[0]["refund_fen"] if settlements else owed_fen
             if said_fen != owed_fen or (refunds and posted_fen != owed_fen):
                 self._found("refund_differs", f"{posted_fen} fen paid, {owed_fen} fen are left")
         elif not listed:
             self._found("not_due_listed", "no settler would ever find it")
+
+    def _check_settlement(self, said: dict[str, Any]) -> None:
+        left_shares = self.packet["shares"] - self.booked_shares
+        if said["refund_shares"] != left_shares:
+            self._found("settlement_differs", f"{left_shares} shares were left")
+        if (said["best_seq"], said["best_user_id"], said["best_fen"]) != (
+            self._best or (None,) * 3
+        ):
+            self._found("settlement_differs", f"the best luck is {self._best}")
 
     async def _check_balances(self, work: Transaction) -> None:
         for part in _parts(sorted(self.accounts), ROWS_PER_READ):

@@ -24,6 +24,7 @@ Kind = Literal[
     # at the end of a packet's life
     "not_due_listed",
     "settlement_incomplete",
+    "settlement_differs",
     "refund_differs",
     "not_settled",
     # what no repair can decide

@@ -38,7 +38,7 @@ async def repair_books(database: Database, books: Books) -> None:
             await _pay_conflicts(work, packet_id)
         if "not_due_listed" in kinds:
             await _list_as_due(work, packet_id)
-        if "settlement_incomplete" in kinds:
+        if kinds & {"settlement_incomplete", "settlement_differs"}:
             await _complete_settlement(work, packet_id)
 
     await database.transaction(write)

@@ -1,22 +1,27 @@
 """Every partial state is found by name, repaired, and found no more."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 
-from app.reconciling.findings import UNREPAIRABLE, Finding, Kind
+from app.reconciling.findings import Kind
 from app.reconciling.reconciling import ReconcileReport, Scope
 from app.recovery.in_flight import ClaimsUnderWay
 from app.services import Services
 from lua.ids import PacketId, UserId
-from lua.replies import Outcome
 from splitter.money import Fen
 from tests.deployment import running_workers
-from tests.eventually import eventually
 from tests.integration.money.lab import MoneyLab, users
-
-ALL = Scope("all")
+from tests.integration.money.reconciled import (
+    ALL,
+    Break,
+    booked,
+    kinds,
+    open_packet,
+    reconcile,
+    sql,
+)
 
 
 @pytest.fixture
@@ -24,45 +29,6 @@ async def lab(services: Services) -> AsyncIterator[MoneyLab]:
     """With relay and ledger at work: what reconciling waits for."""
     async with running_workers(services):
         yield MoneyLab(services)
-
-
-async def booked(lab: MoneyLab, packet_id: PacketId, claims: int) -> None:
-    async def probe() -> bool:
-        return len(await lab.claims(packet_id)) >= claims
-
-    await eventually(probe, what=f"{claims} booked claims")
-
-
-async def reconcile(
-    lab: MoneyLab, *, repair: bool = False, scope: Scope = ALL, resume: bool = False
-) -> ReconcileReport:
-    return await lab.services.reconciling.run(scope, repair=repair, resume=resume)
-
-
-def kinds(findings: list[Finding]) -> set[Kind]:
-    return {finding.kind for finding in findings}
-
-
-async def open_packet(lab: MoneyLab, first_user: int = 1) -> PacketId:
-    """Ten shares, four of them claimed and booked."""
-    packet_id = await lab.packet(10)
-    await lab.wins(packet_id, *users(4, first=first_user))
-    await booked(lab, packet_id, 4)
-    return packet_id
-
-
-async def settled_packet(lab: MoneyLab) -> PacketId:
-    packet_id = await open_packet(lab)
-    await lab.expire(packet_id)
-    await lab.settle(packet_id)
-    return packet_id
-
-
-async def sql(lab: MoneyLab, statement: str, *values: object) -> None:
-    assert await lab.run(statement, *values) > 0
-
-
-Break = Callable[[MoneyLab, PacketId], Awaitable[None]]
 
 
 async def pop_without_claim(lab: MoneyLab, packet_id: PacketId) -> None:
@@ -217,96 +183,6 @@ async def test_a_partial_state_is_found_repaired_and_found_no_more(
             await booked(lab, one, 10)
     assert (await reconcile(lab)).found == []
     await lab.balanced()
-
-
-async def no_settlement(lab: MoneyLab, packet_id: PacketId) -> None:
-    await sql(lab, "DELETE FROM settlement WHERE packet_id = %s", packet_id)
-
-
-async def not_marked_settled(lab: MoneyLab, packet_id: PacketId) -> None:
-    await sql(lab, "UPDATE packet SET state = 'closing' WHERE id = %s", packet_id)
-
-
-async def refund_not_posted(lab: MoneyLab, packet_id: PacketId) -> None:
-    await sql(lab, "DELETE FROM ledger_entry WHERE journal = %s", f"refund:{packet_id}")
-
-
-async def still_listed(lab: MoneyLab, packet_id: PacketId) -> None:
-    await sql(lab, "INSERT INTO unsettled (packet_id, due_at) VALUES (%s, '2001-01-01')", packet_id)
-
-
-async def open_again_in_redis(lab: MoneyLab, packet_id: PacketId) -> None:
-    meta = lab.services.keys.packet(packet_id).meta
-    await lab.redis("HSET", meta, "state", "open", "expires_at_ms", 4_102_444_800_000)
-
-
-async def kept_for_ever(lab: MoneyLab, packet_id: PacketId) -> None:
-    await lab.redis("PERSIST", lab.services.keys.packet(packet_id).meta)
-
-
-ENDS: list[tuple[Break, Kind]] = [
-    (no_settlement, "settlement_incomplete"),
-    (not_marked_settled, "settlement_incomplete"),
-    (refund_not_posted, "settlement_incomplete"),
-    (still_listed, "not_settled"),
-    (open_again_in_redis, "not_retired"),
-    (kept_for_ever, "not_retired"),
-]
-
-
-@pytest.mark.parametrize(("break_it", "kind"), ENDS, ids=[b.__name__ for b, _ in ENDS])
-async def test_a_settlement_that_is_not_whole_is_completed(
-    lab: MoneyLab, break_it: Break, kind: Kind
-) -> None:
-    packet_id = await settled_packet(lab)
-    refunds = await lab.refunds(packet_id)
-    await break_it(lab, packet_id)
-
-    found = await reconcile(lab, repair=True)
-
-    assert kind in kinds(found.found)
-    assert found.left == []
-    assert (await reconcile(lab)).found == []
-    assert await lab.refunds(packet_id) == refunds
-    [late] = await lab.grab(packet_id, "late")
-    assert late.outcome == Outcome.CLOSED
-    await lab.balanced()
-
-
-async def wrong_amount(lab: MoneyLab, packet_id: PacketId) -> None:
-    await sql(lab, "UPDATE claim SET amount_fen = amount_fen + 1 WHERE seq = 1")
-
-
-async def wrong_seed(lab: MoneyLab, packet_id: PacketId) -> None:
-    await sql(lab, "UPDATE packet SET commitment = seed WHERE id = %s", packet_id)
-
-
-async def refund_of_another_amount(lab: MoneyLab, packet_id: PacketId) -> None:
-    await sql(
-        lab,
-        "UPDATE ledger_entry SET amount_fen = amount_fen - 1 WHERE reference = %s",
-        f"refund:{packet_id}:sender",
-    )
-
-
-@pytest.mark.parametrize(
-    ("break_it", "kind"),
-    [
-        (wrong_amount, "amount_not_of_the_split"),
-        (wrong_seed, "commitment_differs"),
-        (refund_of_another_amount, "refund_differs"),
-    ],
-)
-async def test_what_only_a_person_can_decide_is_reported_and_left(
-    lab: MoneyLab, break_it: Break, kind: Kind
-) -> None:
-    packet_id = await settled_packet(lab)
-    await break_it(lab, packet_id)
-    assert kind in UNREPAIRABLE
-
-    report = await reconcile(lab, repair=True)
-
-    assert kind in kinds(report.left)
 
 
 async def test_next_to_live_traffic_nothing_is_mistaken_for_a_difference(lab: MoneyLab) -> None:
