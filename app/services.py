@@ -163,7 +163,8 @@ def _wire(
         in_flight=in_flight,
         packet_recovery=packet_recovery,
         recovery=Recovery(
-            database, redis, keys, scripts, packet_recovery, in_flight, certificates, owner
+            *(database, redis, keys, scripts, packet_recovery, in_flight, certificates, owner),
+            lambda: check_redis(redis, settings.durability),
         ),
         settling=settling,
         reconciling=Reconciling(

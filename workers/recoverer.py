@@ -8,6 +8,7 @@ from app.control.alarm import raise_alarm
 from app.control.pausing import pause
 from app.recovery.certificates import LeaseLost
 from app.recovery.recovery import ForeignRedis, Recovery, RecoveryElsewhere, RunChanged
+from app.redis_client import UnsafeRedis
 from workers.amqp import keep_running
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,9 @@ class Recoverer:
             return
         except ForeignRedis as error:
             raise_alarm("foreign redis", str(error))
+            raise
+        except UnsafeRedis as error:
+            raise_alarm("unsafe redis", str(error))
             raise
         for detail in report.failed.values():
             raise_alarm("packet not rebuilt", detail)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -71,7 +71,9 @@ class Recovery:
         in_flight: InFlightClaims,
         certificates: Certificates,
         owner: str,
+        check_server: Callable[[], Awaitable[None]],
     ) -> None:
+        """`check_server` raises where this server's settings break a promise of the deployment."""
         self._database = database
         self._redis = redis
         self._keys = keys
@@ -80,6 +82,7 @@ class Recovery:
         self._in_flight = in_flight
         self._certificates = certificates
         self._owner = owner
+        self._check_server = check_server
 
     async def is_needed(self) -> bool:
         """Whether the run behind the address is another than the certified one, or lost data."""
@@ -95,7 +98,7 @@ class Recovery:
         """Compare every unsettled packet, rebuild those that lost data, certify if need be.
 
         On a certified run it compares and rebuilds under traffic, and leaves the certificate.
-        Raises RecoveryElsewhere, RunChanged, ForeignRedis, ClaimsUnderWay, LeaseLost.
+        Raises RecoveryElsewhere, RunChanged, ForeignRedis, ClaimsUnderWay, LeaseLost, UnsafeRedis.
         """
         if not await hold_lease(self._database, LEASE, self._owner, LEASE_S):
             raise RecoveryElsewhere
@@ -147,6 +150,7 @@ class Recovery:
                 )
 
     async def _certify(self, run: Run, report: RecoveryReport) -> None:
+        await self._check_server()
         token = self._certificates.new_token()
         taken_by = await install_certificate(self._redis, self._keys, token)
         if taken_by != run:

@@ -12,6 +12,7 @@ from app.grabbing.coalescer import GrabUnavailable
 from app.recovery.certificates import LeaseLost
 from app.recovery.in_flight import ClaimsUnderWay, InFlightClaims
 from app.recovery.recovery import ForeignRedis, RecoveryElsewhere
+from app.redis_client import UnsafeRedis
 from app.services import Services, open_services
 from lua.ids import PacketId, UserId
 from lua.replies import GrabStatus, Outcome
@@ -303,6 +304,32 @@ async def test_a_recoverer_mends_by_itself_what_operators_and_accidents_do(
     stop.set()
     await recoverer
     await whole(lab, packet_id, 60, had)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("appendfsync", "everysec"),
+        ("appendonly", "no"),
+        ("maxmemory-policy", "allkeys-lru"),
+        ("lazyfree-lazy-expire", "no"),
+    ],
+)
+async def test_a_server_that_could_forget_is_not_certified(
+    lab: MoneyLab, name: str, value: str
+) -> None:
+    packet_id = await lab.packet(3)
+    before = await lab.services.redis.config_get(name)
+    await lab.redis("DEL", *lab.services.keys.certificates())
+    await lab.redis("CONFIG", "SET", name, value)
+
+    with pytest.raises(UnsafeRedis, match=f"needs {name} {before[name]}"):
+        await lab.services.recovery.recover()
+
+    assert await status(lab, packet_id) is GrabStatus.UNCERTIFIED
+    await lab.redis("CONFIG", "SET", name, before[name])
+    await recovered(lab)
+    await whole(lab, packet_id, 3, {})
 
 
 @pytest.mark.parametrize("key", ["meta", "shares", "claims", "board"])
