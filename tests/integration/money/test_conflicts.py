@@ -5,6 +5,7 @@ import pytest
 from app.ledger.claims import Claim, claim_body
 from app.ledger.dead_letters import DeadLetters, list_letters
 from app.packets.terms import terms_of
+from app.reconciling.reconciling import Scope
 from lua.ids import PacketId, UserId
 from splitter.money import Fen
 from splitter.split import split
@@ -80,6 +81,29 @@ async def test_a_claim_that_comes_after_the_refund_is_paid_by_the_house(lab: Mon
     assert await lab.balance("user:ann") == amounts[0]
     assert await lab.balance("outside:house") == -amounts[1]
     assert len(await lab.conflicts()) == 1
+    await lab.balanced()
+
+
+async def test_reconciling_counts_conflicts_and_pays_one_whose_posting_is_missing(
+    lab: MoneyLab,
+) -> None:
+    packet_id = await lab.packet(5)
+    await lab.wins(packet_id, "ann")
+    await lab.book()
+    await lab.expire(packet_id)
+    await lab.settle(packet_id)
+    amounts = await amounts_of(lab, packet_id)
+    await deliver(lab, packet_id, (2, "late", amounts[1]))
+    await lab.run("DELETE FROM ledger_entry WHERE journal LIKE %s", f"conflict:{packet_id}:%")
+    await lab.run("UPDATE account SET balance_fen = 0 WHERE id IN ('user:late', 'outside:house')")
+
+    found = await lab.services.reconciling.run(Scope("all"), repair=True)
+    again = await lab.services.reconciling.run(Scope("all"), repair=False)
+
+    assert [finding.kind for finding in found.found] == ["conflict_not_paid"]
+    assert (found.left, again.found, again.conflicts) == ([], [], 1)
+    assert await lab.balance("user:late") == amounts[1]
+    assert await lab.balance("outside:house") == -amounts[1]
     await lab.balanced()
 
 
