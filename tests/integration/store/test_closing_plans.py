@@ -8,7 +8,6 @@ import pytest
 
 from app.ledger.dead_letters import find_letter, list_letters
 from app.reconciling.books import Books as ReconciledBooks
-from app.recovery.rebuild_notes import stalled_rebuilds
 from app.settling.due import due_packets, unsettled_packets
 from app.settling.settling import _close_books
 from app.store import database as module
@@ -50,7 +49,6 @@ READS: dict[str, Callable[[Database], Awaitable[Any]]] = {
     "due packets": due_packets,
     "more due packets": lambda database: due_packets(database, (to_sql(AT_MS), PACKET)),
     "unsettled packets": lambda database: unsettled_packets(database, PACKET, 100),
-    "stalled rebuilds": stalled_rebuilds,
     "dead letters": lambda database: list_letters(database, "waiting", 500, 100),
     "a dead letter": lambda database: find_letter(database, 5),
     "closing the books": close_books,
@@ -59,7 +57,6 @@ READS: dict[str, Callable[[Database], Awaitable[Any]]] = {
 # What MySQL reads by each of these names is the only thing it may read of the table.
 INDEXES = {
     "unsettled": {"PRIMARY", "unsettled_due"},
-    "rebuild": {"PRIMARY", "rebuild_age"},
     "dead_letter": {"PRIMARY", "dead_letter_in_state"},
     "claim": {"PRIMARY", "claim_rank"},
     "ledger_entry": {"ledger_entry_once", "ledger_entry_of_account", "ledger_entry_of_journal"},
