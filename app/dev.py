@@ -62,7 +62,9 @@ async def _serve_and_show(
     listening = asyncio.Event()
     database = services.database
     handler = LedgerHandler(database, DeadLetters(database, LEDGER_QUEUE))
-    relay = Relay(services.redis, services.keys, DirectPublisher(handler), "dev")
+    relay = Relay(
+        *(services.redis, services.keys, services.deployment), DirectPublisher(handler), "dev"
+    )
     workers_stop = asyncio.Event()
     app = build_application(services)
     serving = asyncio.create_task(serve_application(app, settings, stop, listening))

@@ -12,9 +12,10 @@ from app.ledger.dead_letters import LetterUnknown
 from app.packets.reading import PacketUnknown
 from app.packets.splitting import SplittingBusy
 from app.recovery.certificates import LeaseLost
+from app.recovery.deployment import ForeignRedis
 from app.recovery.in_flight import ClaimsUnderWay
 from app.recovery.packets import RebuildFailed, RebuildSuperseded
-from app.recovery.recovery import ForeignRedis, RecoveryElsewhere, RunChanged
+from app.recovery.recovery import RecoveryElsewhere, RunChanged
 from app.redis_client import UnsafeRedis
 from app.store.database import DatabaseBusy
 

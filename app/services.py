@@ -34,6 +34,7 @@ from app.packets.splitting import Splitting
 from app.reconciling.reconciling import Reconciling
 from app.reconciling.redis_side import RedisSide
 from app.recovery.certificates import Certificates
+from app.recovery.deployment import Deployment
 from app.recovery.in_flight import InFlightClaims
 from app.recovery.packets import PacketRecovery
 from app.recovery.recovery import Recovery
@@ -54,6 +55,7 @@ ON_MYSQL_LIMITS: Final = CoalescerLimits(calls_in_flight=1, waiting=2_000, reply
 
 @dataclass(frozen=True, slots=True)
 class Services:
+    deployment: Deployment
     owner: str  # who this process is where one of many works at a time
     redis: Redis
     database: Database
@@ -117,7 +119,8 @@ def _wire(
 ) -> Services:
     keys = KeySpace(settings.partitions, settings.key_prefix)
     certificate = Certificate()
-    certificates = Certificates(database, settings.secret)
+    certificates = Certificates(database)
+    deployment = Deployment(settings.secret)
     scripts = Scripts(redis, keys, certificate, call_grab)
     packet_ids = PacketIds(settings.secret)
     tickets = Tickets(settings.secret)
@@ -139,6 +142,7 @@ def _wire(
     redis_side = RedisSide(database, redis, keys, live, packet_recovery)
     owner = f"{socket.gethostname()[:32]}:{os.getpid()}:{secrets.token_hex(4)}"
     return Services(
+        deployment=deployment,
         owner=owner,
         redis=redis,
         database=database,
@@ -163,7 +167,8 @@ def _wire(
         in_flight=in_flight,
         packet_recovery=packet_recovery,
         recovery=Recovery(
-            *(database, redis, keys, scripts, packet_recovery, in_flight, certificates, owner),
+            *(database, redis, keys, scripts, packet_recovery, in_flight, certificates),
+            *(deployment, owner),
             lambda: check_redis(redis, settings.durability),
         ),
         settling=settling,

@@ -152,7 +152,10 @@ async def running_workers(services: Services) -> AsyncIterator[MemoryDeadLetters
     handler = LedgerHandler(services.database, dead_letters)
     # A relay ends once its read does: a short one, for a test ends with it.
     limits = RelayLimits(block_ms=RELAY_BLOCK_MS)
-    relay = Relay(services.redis, services.keys, DirectPublisher(handler), "test", limits)
+    relay = Relay(
+        *(services.redis, services.keys, services.deployment),
+        *(DirectPublisher(handler), "test", limits),
+    )
     stop = asyncio.Event()
     relaying = asyncio.create_task(relay.run(stop))
     try:

@@ -8,6 +8,7 @@ from typing import Literal, assert_never
 
 from app.config import BadSettings, Settings
 from app.ledger.dead_letters import DeadLetters
+from app.recovery.deployment import Deployment
 from app.redis_client import check_redis, open_redis
 from app.services import open_services
 from app.store.database import open_database
@@ -65,7 +66,7 @@ async def _run_relay(settings: Settings, instance: str, stop: asyncio.Event) -> 
         opened.push_async_callback(publisher.close)
         keys = KeySpace(settings.partitions, settings.key_prefix)
         await asyncio.gather(
-            Relay(redis, keys, publisher, instance).run(stop),
+            Relay(redis, keys, Deployment(settings.secret), publisher, instance).run(stop),
             QueueWatch(_amqp_url(settings), redis, keys).run(stop),
         )
 

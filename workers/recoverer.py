@@ -7,7 +7,8 @@ from typing import Final
 from app.control.alarm import raise_alarm
 from app.control.pausing import pause
 from app.recovery.certificates import LeaseLost
-from app.recovery.recovery import ForeignRedis, Recovery, RecoveryElsewhere, RunChanged
+from app.recovery.deployment import ForeignRedis
+from app.recovery.recovery import Recovery, RecoveryElsewhere, RunChanged
 from app.redis_client import UnsafeRedis
 from workers.amqp import keep_running
 

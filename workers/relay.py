@@ -12,13 +12,14 @@ from redis.exceptions import ResponseError
 
 from app.control.alarm import raise_alarm
 from app.control.pausing import pause
+from app.recovery.deployment import Deployment
+from lua.certificate import held_tokens
 from lua.keys import KeySpace, is_wrong_type
 from lua.script import CommandRunner
 from workers.amqp import keep_running
 
 log = logging.getLogger(__name__)
 
-GROUP: Final = "relay"
 MESSAGE_BYTES: Final = 64 * 1024
 _FIELD: Final = b"claims"
 _FROM_START: Final = b"0-0"
@@ -59,13 +60,18 @@ class Relay:
         self,
         redis: Redis,
         keys: KeySpace,
+        deployment: Deployment,
         publisher: Publisher,
         name: str,
         limits: RelayLimits | None = None,
     ) -> None:
         self._redis = redis
         self._runner: CommandRunner = redis
+        self._keys = keys
         self._streams = keys.outboxes()
+        self._deployment = deployment
+        # Where the address comes to lead to another deployment's server there is no such group.
+        self.group: Final = f"relay:{deployment.name}"
         self._publisher = publisher
         self._name = name
         self._limits = limits or RelayLimits()
@@ -100,9 +106,11 @@ class Relay:
                     await pause(stop, self._limits.gather_ms / 1000)
 
     async def _create_groups(self) -> None:
+        _, tokens = await held_tokens(self._redis, self._keys)
+        self._deployment.refuse_foreign(tokens)
         for stream in self._streams:
             try:
-                await self._redis.xgroup_create(stream, GROUP, id="0", mkstream=True)
+                await self._redis.xgroup_create(stream, self.group, id="0", mkstream=True)
             except ResponseError as error:
                 if is_wrong_type(error):
                     await self._put_aside(stream)
@@ -118,7 +126,7 @@ class Relay:
                 return
             pipeline.multi()  # type: ignore[no-untyped-call]
             pipeline.rename(stream, name)
-            pipeline.xgroup_create(stream, GROUP, id="0", mkstream=True)
+            pipeline.xgroup_create(stream, self.group, id="0", mkstream=True)
             await pipeline.execute()
         raise_alarm("outbox overwritten", f"what was written over {stream} is kept as {name}")
 
@@ -126,7 +134,7 @@ class Relay:
         # execute_command: the typed call answers in two shapes, by protocol version.
         options: list[Any] = ["BLOCK", block_ms] if block_ms else []
         reply = await self._runner.execute_command(
-            *("XREADGROUP", "GROUP", GROUP, self._name, "COUNT", self._count, *options),
+            *("XREADGROUP", "GROUP", self.group, self._name, "COUNT", self._count, *options),
             *("STREAMS", *self._streams, *[after] * len(self._streams)),
         )
         return list(_entries(reply))
@@ -136,7 +144,14 @@ class Relay:
             cursor = _FROM_START
             while True:
                 reply = await self._runner.execute_command(
-                    *("XAUTOCLAIM", stream, GROUP, self._name, self._limits.abandoned_ms, cursor),
+                    *(
+                        "XAUTOCLAIM",
+                        stream,
+                        self.group,
+                        self._name,
+                        self._limits.abandoned_ms,
+                        cursor,
+                    ),
                     *("COUNT", self._count),
                 )
                 cursor = reply[0]
@@ -156,7 +171,7 @@ class Relay:
                 # Both or neither: an entry that is acknowledged but not deleted is read by no one,
                 # and stays for ever. A transaction a stream, for each may be in another slot.
                 pipeline.execute_command("MULTI")
-                pipeline.xack(stream, GROUP, *stream_ids)
+                pipeline.xack(stream, self.group, *stream_ids)
                 pipeline.xdel(stream, *stream_ids)
                 pipeline.execute_command("EXEC")
             await pipeline.execute()

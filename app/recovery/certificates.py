@@ -1,7 +1,5 @@
 """The certificate in force: MySQL says which run of Redis may answer, and by which token."""
 
-import secrets
-from hashlib import sha256
 from typing import Final, NamedTuple
 
 from app.control.leases import still_held
@@ -21,16 +19,8 @@ class LeaseLost(Exception):
 
 
 class Certificates:
-    def __init__(self, database: Database, secret: bytes) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        # Tells our tokens from those of another deployment without telling the secret.
-        self.deployment: Final = sha256(b"deployment:" + secret).hexdigest()[:12]
-
-    def new_token(self) -> str:
-        return f"{self.deployment}.{secrets.token_hex(12)}"
-
-    def is_foreign(self, token: str) -> bool:
-        return not token.startswith(f"{self.deployment}.")
 
     async def published(self) -> Published | None:
         rows = await self._database.rows(

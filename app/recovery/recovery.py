@@ -10,6 +10,7 @@ from redis.asyncio import Redis
 
 from app.control.leases import hold_lease, release_lease
 from app.recovery.certificates import Certificates, Published
+from app.recovery.deployment import Deployment
 from app.recovery.in_flight import InFlightClaims
 from app.recovery.packets import PacketRecovery, RebuildFailed
 from app.recovery.rebuild_notes import stalled_rebuilds
@@ -45,10 +46,6 @@ class RunChanged(Exception):
     """Redis was restarted or replaced while it was compared; it has to be compared again."""
 
 
-class ForeignRedis(Exception):
-    """This Redis is certified for another deployment: wrong address, or wrong key prefix."""
-
-
 @dataclass(slots=True)
 class RecoveryReport:
     """`lost` says what each packet lacked; `failed`, of those not put back, why not."""
@@ -70,6 +67,7 @@ class Recovery:
         packets: PacketRecovery,
         in_flight: InFlightClaims,
         certificates: Certificates,
+        deployment: Deployment,
         owner: str,
         check_server: Callable[[], Awaitable[None]],
     ) -> None:
@@ -81,6 +79,7 @@ class Recovery:
         self._packets = packets
         self._in_flight = in_flight
         self._certificates = certificates
+        self._deployment = deployment
         self._owner = owner
         self._check_server = check_server
 
@@ -126,7 +125,7 @@ class Recovery:
     async def _recover(self, progress: Callable[[RecoveryReport], None]) -> RecoveryReport:
         report = RecoveryReport()
         run, tokens = await held_tokens(self._redis, self._keys)
-        self._refuse_foreign(tokens)
+        self._deployment.refuse_foreign(tokens)
         published = await self._certificates.published()
         in_force = published is not None and _is_in_force(published, run, tokens)
         if in_force and published and not await knows_scripts(self._redis, published.token):
@@ -142,16 +141,9 @@ class Recovery:
             await self._certify(run, report)
         return report
 
-    def _refuse_foreign(self, tokens: Sequence[str | None]) -> None:
-        for token in tokens:
-            if token is not None and self._certificates.is_foreign(token):
-                raise ForeignRedis(
-                    "this Redis is certified for another deployment; is REDPACKET_REDIS_URL right?"
-                )
-
     async def _certify(self, run: Run, report: RecoveryReport) -> None:
         await self._check_server()
-        token = self._certificates.new_token()
+        token = self._deployment.new_token()
         taken_by = await install_certificate(self._redis, self._keys, token)
         if taken_by != run:
             raise RunChanged(f"{run} became {taken_by}")

@@ -48,7 +48,10 @@ class MoneyLab:
         services = self.services
         handler = LedgerHandler(services.database, DeadLetters(services.database, LEDGER_QUEUE))
         limits = RelayLimits(block_ms=50)
-        return Relay(services.redis, services.keys, DirectPublisher(handler), "lab", limits)
+        return Relay(
+            *(services.redis, services.keys, services.deployment),
+            *(DirectPublisher(handler), "lab", limits),
+        )
 
     async def book(self) -> None:
         """Carry all that is in the outbox into MySQL."""

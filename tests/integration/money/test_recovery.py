@@ -10,8 +10,9 @@ import pytest
 from app.config import Settings
 from app.grabbing.coalescer import GrabUnavailable
 from app.recovery.certificates import LeaseLost
+from app.recovery.deployment import ForeignRedis
 from app.recovery.in_flight import ClaimsUnderWay, InFlightClaims
-from app.recovery.recovery import ForeignRedis, RecoveryElsewhere
+from app.recovery.recovery import RecoveryElsewhere
 from app.redis_client import UnsafeRedis
 from app.services import Services, open_services
 from lua.ids import PacketId, UserId
@@ -271,7 +272,7 @@ async def test_who_lost_the_lease_certifies_nothing(lab: MoneyLab) -> None:
     before = await certificates.published()
 
     with pytest.raises(LeaseLost):
-        await certificates.publish(run, certificates.new_token(), "recover", "not-me")
+        await certificates.publish(run, lab.services.deployment.new_token(), "recover", "not-me")
 
     assert await certificates.published() == before
 

@@ -24,7 +24,7 @@ from workers.consumer import Consumer
 from workers.dead_letter_keeper import dead_letter_keeper
 from workers.ledger import LedgerHandler, ledger_consumer
 from workers.publisher import AmqpPublisher
-from workers.relay import GROUP, Publisher, Relay, RelayLimits
+from workers.relay import Publisher, Relay, RelayLimits
 from workers.topology import LEDGER_QUEUE
 
 AT_MS = 1_790_000_000_000
@@ -184,9 +184,10 @@ class Lab:
     async def pending(self) -> dict[str, int]:
         """Entries read and not acknowledged, by relay."""
         found: dict[str, int] = {}
+        group = f"relay:{self.services.deployment.name}"
         for stream in self.services.keys.outboxes():
             try:
-                readers = await self.services.redis.xinfo_consumers(stream, GROUP)
+                readers = await self.services.redis.xinfo_consumers(stream, group)
             except ResponseError:  # no relay has been here yet
                 continue
             for reader in readers:
@@ -204,6 +205,7 @@ class Lab:
         return Relay(
             self.services.redis,
             self.services.keys,
+            self.services.deployment,
             publisher or AmqpPublisher(self.broker.url),
             name,
             limits,

@@ -17,7 +17,7 @@ from tests.integration.workers.lab import (
     Lab,
     running,
 )
-from workers.relay import GROUP, Publisher, Relay, RelayLimits
+from workers.relay import Publisher, Relay, RelayLimits
 
 
 @pytest.fixture(params=[2, 3])
@@ -35,7 +35,7 @@ def relay_over(
     name: str = "one",
     limits: RelayLimits = NEVER_ABANDONED,
 ) -> Relay:
-    return Relay(redis, lab.services.keys, publisher, name, limits)
+    return Relay(redis, lab.services.keys, lab.services.deployment, publisher, name, limits)
 
 
 async def grab_one_by_one(lab: Lab, claims: int) -> None:
@@ -224,4 +224,4 @@ async def test_a_relay_that_takes_over_reads_from_the_start_of_the_pending_list(
         await lab.outbox_is_empty()
 
     groups = await lab.services.redis.xinfo_groups(lab.services.keys.outboxes()[0])
-    assert groups[0]["name"] == GROUP.encode()
+    assert groups[0]["name"] == f"relay:{lab.services.deployment.name}".encode()
