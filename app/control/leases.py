@@ -8,12 +8,10 @@ async def hold_lease(database: Database, name: str, owner: str, seconds: int) ->
 
     async def write(transaction: Transaction) -> bool:
         now, until = transaction.now(), transaction.now(plus_s=seconds)
+        # One statement: an UPDATE that found no row would lock the gap that others insert into.
         await transaction.run(
-            f"UPDATE lease SET owner = %s, until = {until}"
-            f" WHERE name = %s AND (owner = %s OR until < {now})",
-            [owner, name, owner],
+            _TAKE[transaction.dialect].format(now=now, until=until), [name, owner]
         )
-        await transaction.run(_INSERT[transaction.dialect].format(until=until), [name, owner])
         rows = await transaction.rows(
             f"SELECT owner FROM lease WHERE name = %s AND until >= {now}", [name]
         )
@@ -37,9 +35,12 @@ async def release_lease(database: Database, name: str, owner: str) -> None:
     )
 
 
-_INSERT = {
+# MySQL assigns from left to right: `until` sees whether `owner` has become the one who asks.
+_TAKE = {
     "mysql": "INSERT INTO lease (name, owner, until) VALUES (%s, %s, {until})"
-    " ON DUPLICATE KEY UPDATE name = name",
+    " ON DUPLICATE KEY UPDATE owner = IF(until < {now}, VALUES(owner), owner),"
+    " until = IF(owner = VALUES(owner), VALUES(until), until)",
     "sqlite": "INSERT INTO lease (name, owner, until) VALUES (%s, %s, {until})"
-    " ON CONFLICT DO NOTHING",
+    " ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = excluded.until"
+    " WHERE lease.owner = excluded.owner OR lease.until < {now}",
 }
