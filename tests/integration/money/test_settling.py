@@ -1,13 +1,10 @@
 """The books of a packet are closed once: one refund, one best luck, whoever tries when."""
 
-import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from app.settling.settling import BooksDiffer, Settled
-from app.store.database import Transaction
 from lua.ids import PacketId
 from lua.replies import Outcome
 from lua.scripts import Scripts
@@ -174,133 +171,6 @@ async def test_settling_again_and_again_changes_nothing(lab: MoneyLab) -> None:
 
     assert (late.outcome, ann.outcome) == (Outcome.CLOSED, Outcome.REPEATED)
     assert len(await lab.refunds(packet_id)) == 1
-    await lab.balanced()
-
-
-async def test_a_hundred_overlapping_settlers_make_one_refund(lab: MoneyLab) -> None:
-    packet_id = await lab.packet(5)
-    wins = await lab.wins(packet_id, "ann")
-    await lab.book()
-    await lab.expire(packet_id)
-
-    # No more at once than connections; each begins when another is somewhere in the middle.
-    gate = asyncio.Semaphore(8)
-
-    async def settle() -> Settled:
-        async with gate:
-            return await lab.settle(packet_id)
-
-    outcomes = await asyncio.gather(*(settle() for _ in range(100)))
-
-    assert outcomes.count(Settled.NOW) == 1
-    assert await lab.refunds(packet_id) == [500 - wins["ann"].amount_fen]
-    await lab.balanced()
-
-
-class Died(Exception):
-    """The settler's process ended here."""
-
-
-def count_statements(monkeypatch: pytest.MonkeyPatch, before: Callable[[int], Any]) -> None:
-    """Call `before(n)` before the n-th statement and script call from now."""
-    number = 0
-
-    def hooked(owner: type, name: str) -> None:
-        original = getattr(owner, name)
-
-        async def call(*args: Any, **kwargs: Any) -> Any:
-            nonlocal number
-            number += 1
-            await before(number)
-            return await original(*args, **kwargs)
-
-        monkeypatch.setattr(owner, name, call)
-
-    for name in ("run", "rows"):  # insert goes through run
-        hooked(Transaction, name)
-    hooked(Scripts, "close")
-    hooked(Scripts, "retire")
-
-
-STATEMENTS_OF_A_SETTLING = 12
-
-
-async def test_there_are_as_many_statements_as_the_tests_below_interrupt(
-    lab: MoneyLab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    packet_id = await lab.packet(5)
-    await lab.wins(packet_id, "ann")
-    await lab.book()
-    await lab.expire(packet_id)
-    numbers: list[int] = []
-
-    async def note(number: int) -> None:
-        numbers.append(number)
-
-    with monkeypatch.context() as patch:
-        count_statements(patch, note)
-        await lab.settle(packet_id)
-
-    assert numbers[-1] == STATEMENTS_OF_A_SETTLING
-
-
-@pytest.mark.parametrize("dies_before", range(1, STATEMENTS_OF_A_SETTLING + 1))
-async def test_a_settler_that_dies_before_any_statement_leaves_one_refund_to_the_next(
-    lab: MoneyLab, monkeypatch: pytest.MonkeyPatch, dies_before: int
-) -> None:
-    packet_id = await lab.packet(5)
-    wins = await lab.wins(packet_id, "ann")
-    await lab.book()
-    await lab.expire(packet_id)
-    reached = 0
-
-    async def die(number: int) -> None:
-        nonlocal reached
-        reached = number
-        if number == dies_before:
-            raise Died
-
-    with monkeypatch.context() as patch:
-        count_statements(patch, die)
-        with pytest.raises(Died):
-            await lab.settle(packet_id)
-    assert reached == dies_before
-
-    assert await lab.settle(packet_id) in (Settled.NOW, Settled.BEFORE)
-    assert await lab.refunds(packet_id) == [500 - wins["ann"].amount_fen]
-    assert await lab.rows("SELECT packet_id FROM unsettled") == []
-    await lab.balanced()
-
-
-@pytest.mark.parametrize("meets_before", range(1, STATEMENTS_OF_A_SETTLING + 1))
-async def test_a_second_settler_in_the_middle_of_the_first_makes_no_second_refund(
-    lab: MoneyLab, monkeypatch: pytest.MonkeyPatch, meets_before: int
-) -> None:
-    """The first stops before its n-th statement until the second has gone as far as it can."""
-    packet_id = await lab.packet(5)
-    wins = await lab.wins(packet_id, "ann")
-    await lab.book()
-    await lab.expire(packet_id)
-    first: asyncio.Task[Any] | None = None
-    arrived, go_on = asyncio.Event(), asyncio.Event()
-
-    async def meet(number: int) -> None:
-        if number == meets_before:
-            arrived.set()
-            await go_on.wait()
-
-    with monkeypatch.context() as patch:
-        count_statements(patch, meet)
-        first = asyncio.create_task(lab.settle(packet_id))
-        async with asyncio.timeout(10):
-            await arrived.wait()
-    second = asyncio.create_task(lab.settle(packet_id))
-    await asyncio.wait([second], timeout=0.2)  # it may have to wait for a row the first has locked
-    go_on.set()
-    outcomes = [await first, await second]
-
-    assert outcomes.count(Settled.NOW) == 1, outcomes
-    assert await lab.refunds(packet_id) == [500 - wins["ann"].amount_fen]
     await lab.balanced()
 
 
