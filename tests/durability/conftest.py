@@ -10,10 +10,11 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from app.config import Settings
+from app.config import Durability, Settings
 from app.services import Services
 from tests.deployment import Deployment, MemoryDeadLetters
 from tests.durability.fleet import Fleet, start_all
+from tests.durability.pair import FSYNC, Pair, running_pair
 from tests.durability.program import Program, environment_of
 from tests.eventually import eventually
 from tests.integration.workers.broker import Broker
@@ -21,10 +22,22 @@ from tests.servers.rabbitmq import RabbitServer
 
 
 @pytest.fixture
-def settings(settings: Settings, rabbitmq_server: RabbitServer) -> Settings:
+def level() -> Durability:
+    """Tests at another level name it as their parameter."""
+    return "fsync"
+
+
+@pytest.fixture
+async def pair(tmp_path: Path, level: Durability) -> AsyncIterator[Pair]:
+    async with running_pair(tmp_path, FSYNC[level]) as pair:
+        yield pair
+
+
+@pytest.fixture
+def settings(settings: Settings, rabbitmq_server: RabbitServer, level: Durability) -> Settings:
     """With a broker, and a secret that an environment variable can carry."""
     secret = secrets.token_hex(32).encode()
-    return replace(settings, amqp_url=rabbitmq_server.url, secret=secret)
+    return replace(settings, amqp_url=rabbitmq_server.url, secret=secret, durability=level)
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ def environment_of(settings: Settings) -> dict[str, str]:
         "REDPACKET_JWT_SECRET": settings.tokens.key,
         "REDPACKET_PORT": str(settings.port),
         "REDPACKET_PARTITIONS": str(settings.partitions),
+        "REDPACKET_DURABILITY": settings.durability,
         "REDPACKET_KEY_PREFIX": settings.key_prefix,
     }
 
